@@ -1,8 +1,8 @@
 """Columns that come later in single rows are taken in where they come, as an estimator takes in named features."""
 
 import datetime as dt
-import itertools
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_columns_come_in_rows_of_a_batch_as_in_single_rows():
     single, batched = ud.Stream("y", speed="light"), ud.Stream("y", speed="light")
     expected = join_answers([single.play(row) for row in rows])
     cuts = (0, 1, 25, 40, 41, 42, 60, 80)  # where a text comes for the first time, as it begins with its batch
-    answers = [batched.play(rows[begin:end]) for begin, end in itertools.pairwise(cuts)]
+    answers = [batched.play(rows[begin:end]) for begin, end in pairwise(cuts)]
     require_same(join_answers(answers), expected)
     assert batched == single
     assert single.features.names == ["a", "b", "shop=v", "shop=w", "shop=u"]

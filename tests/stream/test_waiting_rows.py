@@ -1,7 +1,7 @@
 """Rows that wait for their labels: in any order, saved, given up when they are too many, and never mixed up."""
 
-import itertools
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -116,6 +116,6 @@ def test_a_table_may_be_cut_anywhere(cuts, name):
     rows = CASES[name].rows(100)
     whole, parts = CASES[name].stream(speed="light").infer(rows), CASES[name].stream(speed="light").infer(rows)
     expected, ends = whole.play(rows), [0, *cuts, 100]
-    answers = [parts.play(rows[a:b]) for a, b in itertools.pairwise(ends) if b > a]
+    answers = [parts.play(rows[a:b]) for a, b in pairwise(ends) if b > a]
     np.testing.assert_array_equal(ud.stream.answers.join_answers(answers).yhat, expected.yhat)
     assert parts == whole

@@ -271,9 +271,8 @@ class Stream(Serializable):
         if not self.model.several_classes:
             odds = np.asarray(self.model.log_odds(rows, elapsed=elapsed))
             return odds if label == (self.classes or ("", ""))[1] else -odds
-        p = self.model.predict_proba(rows, elapsed=elapsed)[
-            :, [str(name) for name in self.model.columns].index(str(label))
-        ]
+        names = [str(name) for name in self.model.columns]
+        p = self.model.predict_proba(rows, elapsed=elapsed)[:, names.index(str(label))]
         p = np.clip(p, 1e-300, 1.0 - 1e-16)
         return np.asarray(np.log(p) - np.log1p(-p))
 

@@ -160,6 +160,7 @@ class LiveRun:
                 self._learn(number, row, answers)
             except DataError as error:
                 complain(error)
+            self._forget_given_up()
             self._commit_if_due()
 
     def finish(self) -> RunState | None:
@@ -181,6 +182,12 @@ class LiveRun:
             if set(row) != {self._id, self._settings.target}:
                 raise DataError(f"line {number}: '{self._id}' {name!r:.40} is that of a row that waits for its label")
             return None
+        features = self._stream.features
+        if name is not None and set(row) == {self._id, self._settings.target} and features and features.columns:
+            raise DataError(
+                f"line {number}: no row with '{self._id}' {name!r:.40} waits for its label, and this line has nothing "
+                "to predict from; send rows before their labels"
+            )
         for column, cell in row.items():
             if isinstance(cell, (list, dict)) and column not in self._settings.drop:
                 raise DataError(
@@ -196,6 +203,7 @@ class LiveRun:
         if self._recorder is not None and len(answers):
             guesses = None if self._writer is None else self._recorder.guess()
             self._served[int(answers.serial[0])] = rows, answers, guesses
+            self._recorder.keep_rows(rows.Z)
             if self._recorder.watch is not None:
                 known = self._rows <= ROWS_BEFORE_NEWS or self._count_texts() == texts
                 self._notify(self._recorder.watch.add_rows(self._recorder.features, rows, quiet=known))
@@ -211,7 +219,6 @@ class LiveRun:
         name, cell = self._name_of(number, row), row.get(self._settings.target)
         missing = is_missing(cell, self._origin.na)
         if answers is not None and missing and name is not None:
-            self._forget_given_up()
             return
         if answers is None and missing:
             raise DataError(f"line {number}: '{self._settings.target}' of {name!r:.40} is missing; it still waits")
@@ -302,18 +309,24 @@ class LiveRun:
         stream = self._stream
         at = None if math.isnan(when) else np.array([np.datetime64(int(when), "us")])
         rows = Rows(np.array([line]), at, np.empty((1, 0)), np.array([math.nan]))
-        naive = [np.array([guess]) for guess in guesses] or None
+        assert self._recorder is not None
+        count = len(self._recorder.baseline_names)
+        naive: list[Any] = [*np.reshape(guesses, (count, len(guesses) // count))]
+        naive = [guess[None] for guess in naive] if self._recorder.several else naive
         self._served[serial] = rows, stream.find_answers([serial], rows), naive
 
     def _keep_waiting(self) -> None:
         """Put the rows that wait for their labels into what is committed."""
         assert self._recorder is not None
-        width = 0 if self._recorder.several else len(self._recorder.baseline_names)
+        K = len(self._stream.classes or ()) if self._recorder.several else 1
+        width = K * len(self._recorder.baseline_names)
         out = np.full((len(self._served), 3 + width), np.nan)
         for k, (serial, (rows, _, guesses)) in enumerate(self._served.items()):
             when = math.nan if rows.time is None else float(rows.time.astype("datetime64[us]").astype(np.int64)[0])
-            own = [] if not width or guesses is None else [float(guess[0]) for guess in guesses]
-            out[k, : 3 + len(own)] = [serial, int(rows.line[0]), when, *own]
+            out[k, :3] = serial, int(rows.line[0]), when
+            for j, guess in enumerate(guesses or ()):
+                values = np.ravel(guess)
+                out[k, 3 + j * K : 3 + j * K + len(values)] = values
         self._recorder.waiting = out
 
     def _commit_if_due(self) -> None:

@@ -57,6 +57,7 @@ class RunRecorder:
         self.snapshots = Snapshots(len(stream.features.learned_names), lines=not self.several)
         self.recent: Matrix = np.empty((0, 0))
         self.then_and_now = ThenAndNow()
+        self._kept: list[str] = []  # the columns of `recent`
         self.watch = RunWatch(stream, len(stream.features.names)) if watched else None
         self.pending: list[dict[str, Any]] = []
         """Tables of the rows that were recorded since the last commit."""
@@ -75,6 +76,7 @@ class RunRecorder:
             answers = self.play_block(rows)
         else:
             answers, before = self.watch.play(self, rows), len(self.watch.events)
+        self.keep_rows(rows.Z)
         self.add(rows, answers)
         return [] if self.watch is None else self.watch.events[before:]
 
@@ -118,7 +120,6 @@ class RunRecorder:
         """Record rows that were closed, and what was predicted; the naive guesses by default as of now."""
         if not len(rows.y):
             return
-        self._keep_rows(rows.Z)
         naive = self._play_baselines(self.baselines, rows.y)
         naive = naive if guesses is None else list(guesses)
         judged = np.where(answers.known, rows.y, np.nan)  # not before the first label was known
@@ -154,13 +155,23 @@ class RunRecorder:
     def _places(self, rows: Rows) -> dict[str, Any]:
         return {"line": rows.line} | ({} if rows.time is None else {"time": rows.time})
 
-    def _keep_rows(self, Z: Matrix) -> None:
-        """Keep the last rows; in earlier ones, features that came later are 0."""
-        wide = np.pad(self.recent, ((0, 0), (0, Z.shape[1] - self.recent.shape[1])))
+    def keep_rows(self, Z: Matrix) -> None:
+        """Keep rows that have come, whether their labels are known or not, while they are among the first or the last.
+
+        In earlier rows, features that came later are 0 in the last rows and missing in `then_and_now`.
+        """
+        names, given = self.features.names, self.stream.settings.candidate
+        learned = [name for name in names if name not in given]
+        if self._kept != names:  # columns that came later may stand before others
+            before = [name for name in self._kept if name not in given]
+            self.recent = _move_columns(self.recent, self._kept, names, 0.0)
+            then, now = self.then_and_now.then, self.then_and_now.now
+            self.then_and_now.then = _move_columns(then, before, learned, np.nan)
+            self.then_and_now.now = _move_columns(now, before, learned, np.nan)
+            self._kept = names
         most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
-        self.recent = np.concatenate([wide, Z])[-most:]
-        given = self.stream.settings.candidate
-        self.then_and_now.add(Z[:, np.array([name not in given for name in self.features.names], dtype=bool)])
+        self.recent = np.concatenate([self.recent, Z])[-most:]
+        self.then_and_now.add(Z[:, np.array([name not in given for name in names], dtype=bool)])
 
     def effects(self) -> dict[str, float]:
         """Return how far each group of features moves the predictions of the last rows, by its name."""
@@ -192,9 +203,16 @@ class RunRecorder:
         self.scores.resume(values["scores"])
         self.snapshots.resume(arrays)
         self.then_and_now.resume(arrays)
-        self.recent = arrays["recent"]
+        self.recent, self._kept = arrays["recent"], self.features.names
         if self.watch is not None:
             self.watch.resume(values["watch"], events)
+
+
+def _move_columns(rows: Matrix, before: Sequence[str], names: Sequence[str], fill: float) -> Matrix:
+    """Return rows with the columns `names` in place of those of before; what was not there is `fill`."""
+    out = np.full((len(rows), len(names)), fill)
+    out[:, [names.index(name) for name in before]] = rows
+    return out
 
 
 def _texts(labels: Sequence[str | None]) -> Any:

@@ -193,6 +193,7 @@ class RunWriter:
             folder.write_model(model, stream)
             folder.write_arrays(trace, {"kind": "run trace"}, arrays)
         wide, names = stream.settings.missing == "indicators", features.learned_names
+        lines = [name for name in stream.model.names or () if name in names]  # in the order in which they were learned
         state: RunState = {
             "status": status,
             "rows": features.rows,
@@ -204,7 +205,7 @@ class RunWriter:
             "task": stream.task,
             "classes": stream.classes,
             "features": names,
-            "coefficients": [n for name in names for n in (name, f"{name} missing")] if wide else names,
+            "coefficients": [n for name in lines for n in (name, f"{name} missing")] if wide else lines,
             "candidates": stream.model.candidates,
             "effects": recorder.effects() if status == "finished" else {},
             "combination": stream.model.combination(),
