@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
+import undrift as ud
 from undrift.cli.app import run
 
 
@@ -36,6 +38,24 @@ def test_lags_and_calendar_are_the_default(tmp_path, header, first, calendar):
     assert "value 24 rows ago" in features
     assert ("weekday sin" in features) == calendar
     assert run([*arguments, "--resume"]) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 60])
+def test_tables_in_python_have_the_same_default(tmp_path, rows):
+    y = np.sin(np.arange(60) * 2.0 * np.pi / 7.0).tolist()
+    table = [{"time": time, "value": value} for time, value in zip(daily(60), y, strict=True)]
+    stream = ud.Stream("value", speed="fast")
+    answers = [stream.play(table[begin : begin + rows]) for begin in range(0, 60, rows)]
+    assert stream.settings.lag == (1, 2, 3, 4, 5, 6, 12, 24)
+    assert stream.settings.calendar
+    path = write(tmp_path / "a.csv", "time,value", [f"{row['time']},{row['value']!r}" for row in table])
+    assert run(["run", path, "-t", "value", "--speed", "fast", "-o", str(tmp_path / "out"), "--no-report", "-q"]) == 0
+    expected = pl.read_parquet(tmp_path / "out" / "predictions.parquet")["yhat"][1:].to_list()
+    yhat = np.concatenate([part.yhat for part in answers])[1:]
+    if rows > 1:
+        assert yhat.tolist() == expected
+    else:  # a single row does not show that no row has hours
+        np.testing.assert_allclose(yhat[20:], expected[20:], atol=0.2)
 
 
 def test_late_labels_move_the_lags(tmp_path):

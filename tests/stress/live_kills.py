@@ -1,4 +1,4 @@
-"""Kill -9 a live run at random moments, many times, and go on from its folder: it must equal one run over the whole file.
+"""Kill -9 a live run at random moments, many times, and go on from its folder: it must equal a run over the whole file.
 
 The first rows are learned from a file; the others come through a pipe, which begins again after the last row committed.
 
@@ -7,6 +7,7 @@ python -m tests.stress.live_kills [kills] [seed]
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -31,30 +32,26 @@ def feed(lines: list[str], folder: Path, seconds: float | None) -> tuple[int | N
 
     After so many seconds the run is killed, and there is no exit code.
     """
-    with subprocess.Popen(
-        [*COMMAND, *LIVE, "-o", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        answers: list[str] = []
-        reader = threading.Thread(target=lambda: answers.extend(process.stdout))
-        reader.start()
+    command = [*COMMAND, *LIVE, "-o", str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    answers: list[str] = []
 
-        def write() -> None:
-            try:
-                process.stdin.writelines(lines)
-                process.stdin.close()
-            except (BrokenPipeError, ValueError):  # it was killed meanwhile
-                pass
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # it may be killed meanwhile
+            process.stdin.writelines(lines)
 
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            code = None
-        writer.join()
-        reader.join()
+    threads = [threading.Thread(target=work) for work in (write, lambda: answers.extend(process.stdout))]
+    for thread in threads:
+        thread.start()
+    code: int | None = None
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    for thread in threads:
+        thread.join()
+    process.stdout.close()
     return code, len(answers)
 
 
