@@ -58,9 +58,9 @@ def test_predict_says_which_numbers_it_did_not_use(call):
     code, out, err = call("predict", "t-run", "wild.csv")
     assert (code, len(out.splitlines())) == (0, 5)
     assert err.splitlines()[:2] == [
-        "undrift: 'x' is infinite (line 5 is the first of 1): infinite, or too large to hold; treated as missing",
         "undrift: 'x' is too large (line 3 is the first of 2): larger than 1e75, the most a learner takes; "
         "treated as missing, so write the column in larger units",
+        "undrift: 'x' is infinite (line 5 is the first of 1): infinite, or too large to hold; treated as missing",
     ]
 
 

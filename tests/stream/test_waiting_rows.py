@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 import undrift as ud
 from tests.stream.tables import CASES
-from undrift.errors import InputError
+from undrift.errors import InputError, UndriftError
 from undrift.stream import stream as stream_module
+
+
+def task_of(case):
+    return {"kind": "multiclass", "two": "classification", "flag": "classification"}.get(case.target, "regression")
 
 
 def test_the_oldest_row_is_given_up_when_too_many_wait(monkeypatch):
@@ -110,11 +114,21 @@ def test_labels_come_in_any_order_through_any_copy(data):
     assert repr(stream.predict(question)[0]) == repr(twin.predict(question)[0])
 
 
-@settings(max_examples=20, deadline=None)
-@given(cuts=st.lists(st.integers(0, 100), max_size=6).map(sorted), name=st.sampled_from(sorted(CASES)))
-def test_a_table_may_be_cut_anywhere(cuts, name):
+@settings(max_examples=30, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 100), max_size=6).map(sorted),
+    name=st.sampled_from(sorted(CASES)),
+    first=st.sampled_from([2, 5, 30, 100]),
+)
+def test_a_table_may_be_cut_anywhere(cuts, name, first):
+    """Also where texts and classes come later than the rows that columns were inferred from."""
     rows = CASES[name].rows(100)
-    whole, parts = CASES[name].stream(speed="light").infer(rows), CASES[name].stream(speed="light").infer(rows)
+    head, settings_of_few = rows[:first], {} if first == 100 else {"task": task_of(CASES[name])}
+    try:
+        whole = CASES[name].stream(speed="light", **settings_of_few).infer(head)
+    except UndriftError:  # so few rows do not show what the columns are
+        return
+    parts = CASES[name].stream(speed="light", **settings_of_few).infer(head)
     expected, ends = whole.play(rows), [0, *cuts, 100]
     answers = [parts.play(rows[a:b]) for a, b in pairwise(ends) if b > a]
     np.testing.assert_array_equal(ud.stream.answers.join_answers(answers).yhat, expected.yhat)

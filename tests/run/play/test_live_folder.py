@@ -11,7 +11,9 @@ import pytest
 
 import undrift as ud
 from undrift.cli.app import run as undrift
-from undrift.run import predict_file, read_run
+from undrift.errors import ConditionError
+from undrift.report import render
+from undrift.run import Settings, certify_run, play_file, predict_file, read_run, replay_run
 from undrift.run.play import live
 from undrift.run.play.run_folder import RunFolder
 from undrift.stream import stream as stream_module
@@ -216,6 +218,44 @@ def test_a_pipe_that_is_killed_goes_on_from_what_was_committed(pipe, tmp_path, k
     first, second = table(tmp_path / "whole"), table(tmp_path / "run")
     assert first.drop("line").equals(second.drop("line"))
     assert ud.load(tmp_path / "run").model == ud.load(tmp_path / "whole").model
+
+
+def test_rows_that_came_one_by_one_are_not_certified(pipe, tmp_path):
+    """Its lines are no rows of a file: labels stand in lines of their own, in the very order in which they came."""
+    lines = [{"n": t, **row} for t, row in enumerate(rows())]
+    sent = []
+    for t, line in enumerate(lines):
+        sent.append({key: cell for key, cell in line.items() if key != "y"})
+        if t >= 5:
+            sent.append({"n": t - 5, "y": lines[t - 5]["y"]})
+    pipe(sent, "--id", "n")
+    path = tmp_path / "file.ndjson"
+    play_file(write(path, rows()[:60]), tmp_path / "file", Settings(target="y", speed="light"))
+    assert certify_run(tmp_path / "file")["certificates"]
+    pipe(rows()[60:], "--resume", folder="file")
+    for folder in ("run", "file"):
+        for check in (certify_run, replay_run):
+            with pytest.raises(ConditionError, match="its rows came one by one, and labels after them"):
+                check(tmp_path / folder)
+        assert committed(tmp_path / folder)["certificates"] == []
+
+
+def test_reports_name_coefficients_in_the_order_in_which_they_were_learned(pipe, tmp_path):
+    """A number that comes after texts stands before them in a row, and behind them in the model."""
+    lines = [row | ({"z": float(t % 7)} if t > 30 else {}) for t, row in enumerate(rows())]
+    for line in lines:
+        line["y"] += 5.0 * line.get("z", 0.0)
+    pipe(lines)
+    run, model = read_run(tmp_path / "run"), ud.load(tmp_path / "run").model
+    assert run.features == ["x", "z", "shop=a", "shop=b", "shop=c"]
+    assert (
+        list(run.coef_names) == [*model.names, "(intercept)"] == ["x", "shop=a", "shop=b", "shop=c", "z", "(intercept)"]
+    )
+    coefficients = dict(zip(run.coef_names, run.coef[-1], strict=True))
+    assert coefficients["x"] == pytest.approx(2.0, abs=0.5)
+    assert coefficients["z"] == pytest.approx(5.0, abs=0.5)
+    assert committed(tmp_path / "run")["effects"].keys() == {"x", "z", "shop"}
+    assert render(run, tmp_path / "report.html").exists()
 
 
 def test_a_run_is_not_replaced_or_gone_on_with_by_mistake(pipe, tmp_path):

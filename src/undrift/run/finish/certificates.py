@@ -228,6 +228,8 @@ def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Sourc
     where = state["provenance"]["source"]
     if state["provenance"].get("updates"):
         raise ConditionError(f"{folder.path}: its rows came from several files; certify a run of one file")
+    if state["provenance"].get("live"):
+        raise ConditionError(f"{folder.path}: its rows came one by one, and labels after them; certify runs of files")
     if where["sha256"] is None or where["absolute"] is None:
         raise ConditionError(f"{folder.path}: rows of the standard input are gone; certify runs of files")
     try:

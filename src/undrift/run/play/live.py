@@ -277,7 +277,7 @@ class LiveRun:
         self._recorder = RunRecorder(self._stream, lags, watched=self._on_event is not None or self._settings.alert)
         if self._folder is not None and self._source is not None:
             self._writer = RunWriter(self._folder, self._recorder)
-            self._writer.provenance = make_provenance(self._source, self._command)
+            self._writer.provenance = make_provenance(self._source, self._command) | {"live": True}
 
     def _go_on(self, state: RunState) -> None:
         """Go on from what a folder holds: its settings and columns are those of the rows to come."""
@@ -288,6 +288,7 @@ class LiveRun:
         with explain_damage(path):
             self._writer.resume(state)
             _, arrays = store.read(regular_file(path, state["trace"]))
+        self._writer.provenance["live"] = True
         self._recorder = self._writer.recorder
         self._stream = self._recorder.stream
         self._settings, self._origin = self._stream.settings, LiveOrigin("the pipe", self._stream.settings)
