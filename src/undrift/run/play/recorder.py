@@ -255,7 +255,7 @@ def _pad_rows(rows: Matrix, width: int) -> Matrix:
     return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
 
 
-MOST = 1000
+MOST = 500
 """Snapshots kept; when there are more, every other one goes."""
 FIRST_STRIDE = 16
 

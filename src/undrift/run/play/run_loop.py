@@ -26,7 +26,8 @@ from undrift.stream.extras import polars
 from undrift.stream.schema import Schema, infer_schema, naive_lags
 from undrift.stream.settings import Settings
 
-BATCHES_PER_COMMIT = 4
+BATCHES_PER_COMMIT, FIRST_COMMITS, SECONDS_PER_COMMIT = 4, 8, 1.0
+"""Batches between two commits, at least; after so many commits, also seconds."""
 
 
 class Progress(NamedTuple):
@@ -110,7 +111,7 @@ class RunLoop:
             latest = self.recorder.scores.latest
             progress(Progress(self.recorder.features.rows, self.source.fraction(), latest))
             stopping = stop()
-            if not self.updating and (stopping or self.writer.batches % BATCHES_PER_COMMIT == 0):
+            if not self.updating and (stopping or self.writer.is_due):
                 self.writer.commit()
             if stopping:
                 self._stop()
@@ -158,6 +159,15 @@ class RunWriter:
         self.batches = 0
         """Batches committed, or waiting to be."""
         self._seconds, self._began = 0.0, time.monotonic()
+        self._committed = self._began
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to commit after this batch: early ones every few batches, later ones every few seconds."""
+        if self.batches % BATCHES_PER_COMMIT:
+            return False
+        early = self.batches <= FIRST_COMMITS * BATCHES_PER_COMMIT
+        return early or time.monotonic() - self._committed >= SECONDS_PER_COMMIT
 
     def resume(self, state: RunState) -> None:
         """Take over what a commit holds, the stream included."""
@@ -222,7 +232,7 @@ class RunWriter:
         }
         folder.write_state(state)
         folder.sweep(state)
-        self.replacing = False
+        self.replacing, self._committed = False, time.monotonic()
         return state
 
     def finish(self) -> RunState:
