@@ -15,7 +15,7 @@ from undrift.errors import InputError
 from undrift.online import Table
 from undrift.report.run_text import predicted_rows
 from undrift.run import Settings, certify_run, compare_file, play_file, read_run
-from undrift.stream.stream import make_model
+from undrift.stream.model import make_model
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "speed": "fast"}
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from undrift.stream.answers import Answers as Answers
+    from undrift.stream.explanation import Contribution as Contribution
+    from undrift.stream.explanation import Explanation as Explanation
     from undrift.stream.settings import Settings as Settings
-    from undrift.stream.stream import Contribution as Contribution
-    from undrift.stream.stream import Explanation as Explanation
     from undrift.stream.stream import Stream as Stream
 
 _HOME = {
     "Answers": "answers",
     "Settings": "settings",
-    "Contribution": "stream",
-    "Explanation": "stream",
+    "Contribution": "explanation",
+    "Explanation": "explanation",
     "Stream": "stream",
 }
 

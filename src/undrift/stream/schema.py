@@ -196,6 +196,8 @@ def with_default_lags(first: FirstRows) -> Settings:
     time, _ = find_time_column(first, others, [])
     if others and time is None and not counts_rows(first, others[0]):
         return settings  # a feature
+    if time is None and len(first.lines) == 1:
+        return settings  # a row in which all else is missing
     return settings.replace(lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
 
 

@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from undrift import _check, kernels, store
 from undrift._internal import html, thread_lock
-from undrift._internal.rows import Table
-from undrift._typing import Arrays, Matrix, Vector
+from undrift._typing import Arrays, Vector
 from undrift.errors import DataError, InputError, ModelFileError
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.learners.save_point import HeldInterrupt
 from undrift.learners.serializable import Construction, Serializable, below_prefix, read_model, with_prefix
-from undrift.learners.served import ServedPrediction
-from undrift.metrics import most_likely
-from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online import OnlineRegressor
 from undrift.online.estimator import OnlineEstimator
-from undrift.stream.answers import Answers, join_answers
+from undrift.stream.answers import Answers
 from undrift.stream.cells import LIMIT, RowBatch, UnreadableCell, parse_numbers
+from undrift.stream.explanation import Explanation, explain_row
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
 from undrift.stream.frames import Frame, in_python, python_words, read_table, require_columns
 from undrift.stream.labels import LabelCode
+from undrift.stream.model import StreamModel
 from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema, with_default_lags
 from undrift.stream.settings import Settings
 
@@ -39,33 +38,6 @@ Reference = str | int | float
 """What a row is called by whoever asks."""
 FILES = ("sort", "header", "encoding", "decimal", "delimiter", "format", "limit", "alert")
 """Settings that are for files and commands, not for tables in Python."""
-
-
-class Contribution(NamedTuple):
-    """What one column adds to a prediction."""
-
-    column: str
-    """The column, the cycle of the calendar, or the earlier label."""
-    adds: float
-    """How much more the prediction is than with the usual value of this column, all else the same."""
-
-
-class Explanation(NamedTuple):
-    """One prediction beside what is usual."""
-
-    prediction: float
-    """The prediction; of classes the log-odds of `label` against all others."""
-    usual: float
-    """The same for a row with the usual value in every column: the means of the first rows."""
-    contributions: list[Contribution]
-    """What each column adds, the largest first."""
-    label: str | None = None
-    """The likeliest label; None for numbers."""
-
-    @property
-    def together(self) -> float:
-        """What the columns add only together: the prediction less the usual one and all contributions."""
-        return self.prediction - self.usual - sum(part.adds for part in self.contributions)
 
 
 class Stream(Serializable):
@@ -110,9 +82,7 @@ class Stream(Serializable):
         self.settings = target if isinstance(target, Settings) else _make_settings(target, settings)
         self.features: Features | None = None
         """What makes numbers of the columns; None before the first row."""
-        self.model: OnlineEstimator = make_model(self.settings, "regression")
-        """The model inside; another one until the first rows show what the target is."""
-        self._first_rows = np.zeros(0)  # the row in which each of several classes first came, from 1 on
+        self._model = StreamModel(self.settings, "regression")  # until the first rows show what the target is
         self._references: dict[int, Reference] = {}
         self._serials: dict[Reference, int] = {}
         self._weights: dict[int, float] = {}
@@ -137,6 +107,11 @@ class Stream(Serializable):
         return None if self.features is None else self.features.labels.classes
 
     @property
+    def model(self) -> OnlineEstimator:
+        """The online estimator inside."""
+        return self._model.estimator
+
+    @property
     def rounds(self) -> int:
         """Labels learned."""
         return self.model.rounds
@@ -158,9 +133,15 @@ class Stream(Serializable):
 
     def begin(self, schema: Schema) -> None:
         """Set up features and the model for columns that are known."""
-        features, model = Features(self.settings, schema), make_model(self.settings, schema.task)
+        features, model = Features(self.settings, schema), StreamModel(self.settings, schema.task)
         with HeldInterrupt():
-            self.features, self.model = features, model
+            self._keep(features, model)
+
+    def use_settings(self, settings: Settings) -> None:
+        """Go on with settings that say otherwise where rows come from."""
+        self.settings = self._model.settings = settings
+        if self.features is not None:
+            self.features.settings = settings
 
     @thread_lock.hold_exclusive
     def infer(self, table: Frame) -> Self:
@@ -168,8 +149,9 @@ class Stream(Serializable):
         if self.features is not None:
             raise InputError("Stream: the columns are known already; make another stream for other columns")
         with python_words():
-            self.features, self.model = self._find_columns(*self._read(table))
-            self.settings = self.features.settings
+            features, model = self._find_columns(*self._read(table))
+        with HeldInterrupt():
+            self._keep(features, model)
         return self
 
     # ---- predictions -------------------------------------------------------------------------------------------
@@ -245,38 +227,6 @@ class Stream(Serializable):
                 raise InputError(f"Stream: explain takes one row, got {len(batch.lines)}")
             return self.explain_batch(batch, origin)
 
-    def explain_batch(self, batch: RowBatch, origin: RowOrigin, features: Features | None = None) -> Explanation:
-        """Explain the prediction of a batch of one row; `features` as in `predict_batch`."""
-        rows, answers = self.predict_batch(batch, origin, features=features)
-        assert self.features is not None
-        groups = self.features.groups
-        usual = dict(zip(self.model.names or (), self.model.inspect.usual_values().tolist(), strict=True))
-        names = self.features.names
-        variants = np.repeat(rows.Z, len(groups) + 2, axis=0)
-        for k, group in enumerate(groups.values()):
-            at = [names.index(name) for name in group]
-            variants[k + 1, at] = variants[-1, at] = [usual.get(name, np.nan) for name in group]
-        elapsed = None if rows.elapsed is None else float(rows.elapsed[0])
-        scores = self._scores(Table(names, variants), answers, elapsed)
-        first, last = float(scores[0]), float(scores[-1])
-        parts = [Contribution(name, first - float(score)) for name, score in zip(groups, scores[1:-1], strict=True)]
-        parts.sort(key=lambda part: -abs(part.adds))
-        return Explanation(first, last, parts, None if self.classes is None else answers.labels[0])
-
-    def _scores(self, rows: Table, answers: Answers, elapsed: float | None) -> Vector:
-        """Return the predictions of rows; of classes the log-odds of the likeliest label of `answers`."""
-        if isinstance(self.model, OnlineRegressor):
-            return np.asarray(self.model.predict(rows, elapsed=elapsed))
-        assert isinstance(self.model, OnlineClassifier)
-        label = answers.labels[0]
-        if not self.model.several_classes:
-            odds = np.asarray(self.model.log_odds(rows, elapsed=elapsed))
-            return odds if label == (self.classes or ("", ""))[1] else -odds
-        names = [str(name) for name in self.model.columns]
-        p = self.model.predict_proba(rows, elapsed=elapsed)[:, names.index(str(label))]
-        p = np.clip(p, 1e-300, 1.0 - 1e-16)
-        return np.asarray(np.log(p) - np.log1p(-p))
-
     # ---- batches, for files and services -----------------------------------------------------------------------
 
     def play_batch(self, batch: RowBatch, origin: RowOrigin) -> Answers:
@@ -285,23 +235,22 @@ class Stream(Serializable):
         work = features.copy()
         rows = work.encode(batch, origin)
         with HeldInterrupt():
-            answers = self._close(rows, work, model)
-            self.features, self.model, self.settings = work, model, work.settings
+            answers = model.close(rows, work)
+            self._keep(work, model)
         return answers
 
     def encode_batch(self, batch: RowBatch, origin: RowOrigin) -> Rows:
         """Return the rows of a batch that has come, to be closed by `close_rows`: `play_batch` in two steps."""
-        features, self.model = self._prepare(batch, origin)
-        self.settings = features.settings
+        features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin)
-        self.features = work
+        self._keep(work, model)
         return rows
 
     def close_rows(self, rows: Rows) -> Answers:
         """Predict and learn rows that `encode_batch` returned, all of them or some of them in order."""
         assert self.features is not None
-        return self._close(rows, self.features, self.model)
+        return self._model.close(rows, self.features)
 
     def predict_batch(
         self,
@@ -321,11 +270,13 @@ class Stream(Serializable):
             raise InputError("Stream: nothing was learned yet, so there is nothing to predict by; play some rows first")
         work = self.features.copy() if features is None else features
         rows = work.encode(batch, origin, "never")
-        known = np.full(len(rows.y), self.model.rounds > 0)
-        facts: dict[str, Any] = {"serial": np.zeros(len(rows.y), dtype=np.int64), "line": rows.line, "time": rows.time}
-        wanted = self.settings.level if level is None else level
-        levels = self.settings.quantiles if quantiles is None else tuple(quantiles)
-        return rows, self._predict_rows(Table(work.names, rows.Z), rows.elapsed, known, wanted, levels, facts)
+        return rows, self._model.predict(rows, work, level, quantiles)
+
+    def explain_batch(self, batch: RowBatch, origin: RowOrigin, features: Features | None = None) -> Explanation:
+        """Explain the prediction of a batch of one row; `features` as in `predict_batch`."""
+        rows, answers = self.predict_batch(batch, origin, features=features)
+        assert self.features is not None  # it has predicted
+        return explain_row(self._model, self.features, rows, answers)
 
     def serve_batch(
         self, batch: RowBatch, origin: RowOrigin, reference: Reference | Sequence[Reference] | None = None
@@ -336,23 +287,19 @@ class Stream(Serializable):
         work = features.copy()
         rows = work.encode(batch, origin, "later")
         with HeldInterrupt():
-            served = []
-            for part, width in rows.parts():
-                times = None if rows.elapsed is None else rows.elapsed[part]
-                served += model.ask_rows(Table(work.names[:width], rows.Z[part, :width]), elapsed=times)
-            self.features, self.model, self.settings = work, model, work.settings
+            served = model.serve(rows, work)
+            self._keep(work, model)
             for t, (row, line) in enumerate(zip(served, rows.line.tolist(), strict=True)):
                 if line in names:
                     self._references[row.serial], self._serials[names[line]] = names[line], row.serial
                 if rows.weight is not None:
                     self._weights[row.serial] = float(rows.weight[t])
-            model.settle_due(self.settings.delay)
             self._limit_waiting()
-        return rows, self._read_served(served, rows)
+        return rows, model.read(served, rows, self.classes)
 
     def find_answers(self, serials: Sequence[int], rows: Rows) -> Answers:
         """Return again what was answered to rows that wait for their labels."""
-        return self._read_served([self.model.find_pending(serial) for serial in serials], rows)
+        return self._model.read([self.model.find_pending(serial) for serial in serials], rows, self.classes)
 
     @property
     def references(self) -> Mapping[Reference, int]:
@@ -385,31 +332,35 @@ class Stream(Serializable):
         y = _read_labels(code, labels, lines, origin)
         with HeldInterrupt():
             if code.several:
-                self._note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
+                self._model.note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
             features.labels = code
             for row, number in zip(served, y.tolist(), strict=True):
                 own = self._weights.get(row.serial, 1.0) if weight is None else weight
-                self.model.tell(row, self._model_label(number), weight=None if own == 1.0 else own)
+                self._model.tell(row, number, code.classes, own)
                 features.know_label(row.serial, number)
                 self._forget(row.serial)
         return y
 
     # ---- the parts ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
+    def _keep(self, features: Features, model: StreamModel) -> None:
+        """Go on with these."""
+        self.features, self._model, self.settings = features, model, features.settings
+
+    def _prepare(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, StreamModel]:
         """Return features and the model for a batch that has come: fresh ones for the first one, and wider ones."""
         if self.features is None:
             return self._find_columns(batch, origin)
         schema = self.features.schema
         if not schema.grows or {*batch.columns} <= {*self.features.columns}:
-            return self.features, self.model
+            return self.features, self._model
         for t in range(len(batch.lines)):
             schema = extend_schema(schema, FirstRows(origin, [_row_of(batch, t)], whole=False))
         if schema is self.features.schema:
-            return self.features, self.model
+            return self.features, self._model
         wider = self.features.copy()
         wider.extend(schema)
-        return wider, self.model
+        return wider, self._model
 
     def _read(self, table: Frame) -> tuple[RowBatch, RowOrigin]:
         """Return the rows of a table and where they come from; refuse those that lack what was learned."""
@@ -421,7 +372,7 @@ class Stream(Serializable):
         before = 0 if self.features is None else self.features.taken
         return RowBatch(batch.lines + before, batch.columns), _TableRows(self.settings, before)
 
-    def _find_columns(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
+    def _find_columns(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, StreamModel]:
         """Return features and a model for what the columns of the first rows are."""
         count = len(batch.lines)
         if not count:
@@ -436,156 +387,7 @@ class Stream(Serializable):
             schema = infer_schema(first)
         for note in schema.notes:
             log_sentence(in_python(note))
-        return Features(settings, schema), make_model(settings, schema.task)
-
-    def _close(self, rows: Rows, features: Features, model: OnlineEstimator) -> Answers:
-        """Predict and learn rows whose labels are beside them; a feature is there from the row on that brings it."""
-        if not len(rows.brought):
-            return self._close_alike(Table(features.names, rows.Z), rows, features, model)
-        answers = []
-        for part, width in rows.parts():
-            table = Table(features.names[:width], rows.Z[part, :width])
-            answers.append(self._close_alike(table, rows.between(part.start, part.stop), features, model))
-        return join_answers(answers)
-
-    def _close_alike(self, table: Table, rows: Rows, features: Features, model: OnlineEstimator) -> Answers:
-        """Predict and learn rows of the same features."""
-        before = model.served_rows
-        serial = before + 1 + np.arange(len(rows.y), dtype=np.int64)
-        facts: dict[str, Any] = {"serial": serial, "line": rows.line, "time": rows.time}
-        context: dict[str, Any] = {"delay": self.settings.delay, "weight": rows.weight, "elapsed": rows.elapsed}
-        classes = features.labels.classes
-        if isinstance(model, OnlineRegressor):
-            levels = self.settings.quantiles
-            trace = model.play(table, rows.y, interval=self.settings.level, quantiles=levels or None, **context)
-            ends = (_finite(trace.lower), _finite(trace.upper))
-            return self._answer_numbers(trace.yhat, trace.known, ends, levels, trace.quantiles, facts)
-        if not features.labels.several:
-            trace = model.play(table, rows.y, **context)
-            return Answers(**facts, yhat=trace.yhat, known=_all(trace.known, len(rows.y)), classes=tuple(classes or ()))
-        missing = np.isnan(rows.y)
-        names: Any = np.array([self._name(one, classes) for one in rows.y.tolist()], dtype=object)
-        trace = model.play(table, np.full(len(rows.y), np.nan) if missing.all() else names, **context)
-        self._note_classes(rows.y, serial, classes or [])
-        p = np.exp(trace.yhat) if trace.yhat.ndim == 2 else np.empty((len(rows.y), 0))
-        p = self._order_classes(p, model, classes or [])
-        p[serial[:, None] <= self._first_rows + self.settings.delay] = np.nan
-        return self._answer_classes(p, classes or [], facts)
-
-    def _predict_rows(
-        self,
-        table: Table,
-        elapsed: Vector | None,
-        known: Any,
-        level: float,
-        levels: Sequence[float],
-        facts: dict[str, Any],
-    ) -> Answers:
-        """Return the predictions of rows, each as if it came next, after its own time."""
-        if elapsed is not None and len(np.unique(elapsed)) > 1:
-            every = range(len(elapsed))
-            parts = []
-            for t in every:
-                own = {name: None if column is None else column[t : t + 1] for name, column in facts.items()}
-                row = Table(table.columns, table.values[t : t + 1])
-                parts.append(self._predict_rows(row, elapsed[t : t + 1], known[t : t + 1], level, levels, own))
-            return join_answers(parts)
-        time, model, labels = (
-            None if elapsed is None or not len(elapsed) else float(elapsed[0]),
-            self.model,
-            self.classes,
-        )
-        n = len(table.values)
-        if isinstance(model, OnlineRegressor):
-            if not n:
-                return self._answer_numbers(np.empty(0), known, (np.empty(0), np.empty(0)), levels, None, facts, level)
-            low, high = model.predict_interval(table, level, elapsed=time)
-            quantiles = None
-            if levels:
-                quantiles = np.asarray(model.predict_quantiles(table, levels, elapsed=time))
-            ends = (_finite(low), _finite(high))
-            yhat = np.asarray(model.predict(table, elapsed=time))
-            return self._answer_numbers(yhat, known, ends, levels, quantiles, facts, level)
-        assert isinstance(model, OnlineClassifier)
-        if not model.several_classes and self.task != "multiclass":
-            odds = np.asarray(model.log_odds(table, elapsed=time)) if n else np.empty(0)
-            return Answers(**facts, yhat=odds, known=known, classes=tuple(labels or ()))
-        p = np.empty((n, 0)) if not n or not model.rounds else model.predict_shares(table, elapsed=time)
-        return self._answer_classes(self._order_classes(p, model, labels or []), labels or [], facts)
-
-    def _read_served(self, served: Sequence[ServedPrediction], rows: Rows) -> Answers:
-        """Return the answers of rows that were asked."""
-        facts: dict[str, Any] = {
-            "serial": np.array([row.serial for row in served], dtype=np.int64), "line": rows.line, "time": rows.time
-        }  # fmt: skip
-        known = np.array([row.known for row in served], dtype=bool)
-        labels, model = self.classes, self.model
-        if isinstance(model, OnlineRegressor):
-            level, levels = self.settings.level, self.settings.quantiles
-            ends = np.array([row.bounds(level) for row in served], dtype=np.float64).reshape(-1, 2)
-            quantiles = np.array([[row.quantile(q) for q in levels] for row in served]) if levels else None
-            yhat = np.array([row.yhat for row in served], dtype=np.float64)
-            return self._answer_numbers(yhat, known, (ends[:, 0], ends[:, 1]), levels, quantiles, facts)
-        assert isinstance(model, OnlineClassifier)
-        if self.task != "multiclass":
-            yhat = np.array([row.yhat for row in served], dtype=np.float64)
-            return Answers(**facts, yhat=yhat, known=known, classes=tuple(labels or ()))
-        p = np.full((len(served), len(labels or ())), np.nan)
-        for t, row in enumerate(served):
-            for name, share in model.served_probabilities(row).items():
-                p[t, (labels or []).index(str(name))] = share
-        return self._answer_classes(p, labels or [], facts)
-
-    def _answer_numbers(
-        self,
-        yhat: Vector,
-        known: Any,
-        ends: tuple[Vector, Vector],
-        levels: Sequence[float],
-        quantiles: Matrix | None,
-        facts: dict[str, Any],
-        level: float | None = None,
-    ) -> Answers:
-        lower, upper = ends
-        there = ~(np.isnan(lower) | np.isnan(upper))
-        if quantiles is not None:
-            quantiles = np.where(np.isfinite(quantiles) & _all(known, len(yhat))[:, None], quantiles, np.nan)
-        return Answers(
-            **facts,
-            yhat=yhat,
-            known=_all(known, len(yhat)),
-            level=self.settings.level if level is None else level,
-            lower=np.where(there, lower, np.nan),
-            upper=np.where(there, upper, np.nan),
-            levels=tuple(levels),
-            quantiles=quantiles,
-        )
-
-    def _answer_classes(self, p: Matrix, classes: Sequence[str], facts: dict[str, Any]) -> Answers:
-        yhat = most_likely(p)
-        return Answers(**facts, yhat=yhat, known=~np.isnan(yhat), classes=tuple(classes), several=p)
-
-    def _order_classes(self, p: Matrix, model: Any, classes: Sequence[str]) -> Matrix:
-        """Return probabilities in the order of the classes, NaN for one that the model does not know."""
-        out = np.full((len(p), len(classes)), np.nan)
-        if p.shape[1]:
-            out[:, [classes.index(str(name)) for name in model.classes]] = p
-        return out
-
-    def _note_classes(self, y: Vector, serial: NDArray[np.int64], classes: Sequence[str]) -> None:
-        """Keep in which row each of several classes first came."""
-        fresh = len(classes) - len(self._first_rows)
-        self._first_rows = np.pad(self._first_rows, (0, fresh), constant_values=np.inf)
-        for k in np.unique(y[~np.isnan(y)]).astype(np.int64):
-            self._first_rows[k] = min(self._first_rows[k], serial[int(np.argmax(y == k))])
-
-    def _name(self, number: float, classes: Sequence[str] | None) -> str | None:
-        return None if number != number or classes is None else classes[int(number)]
-
-    def _model_label(self, number: float) -> Any:
-        """Return a label as the model learns it: the name of one of several classes, else the number."""
-        several = self.task == "multiclass" and number == number
-        return self._name(number, self.classes) if several else number
+        return Features(settings, schema), StreamModel(settings, schema.task)
 
     def _limit_waiting(self) -> None:
         """Give up the oldest rows where too many wait."""
@@ -647,7 +449,7 @@ class Stream(Serializable):
             values, own = self.features.state()
             header |= {"schema": self.features.schema.as_dict(), "features": values}
             arrays = {**arrays, **with_prefix("features.", {name: array.copy() for name, array in own.items()})}
-            arrays = {**arrays, "first_rows": self._first_rows.copy()}
+            arrays = {**arrays, "first_rows": self._model.first_rows.copy()}
             header["references"] = [[serial, reference] for serial, reference in self._references.items()]
             header["weights"] = [[serial, weight] for serial, weight in self._weights.items()]
         return header, arrays
@@ -657,15 +459,16 @@ class Stream(Serializable):
         model = learner_from_snapshot(saved["model"], below_prefix("model.", arrays))
         if not isinstance(model, OnlineEstimator):
             raise ModelFileError("Stream: the saved model is no online estimator")
-        self.model = model
-        if "schema" not in saved:
-            return
-        schema = Schema.from_dict(saved["schema"], saved["schema"]["time"])
-        if isinstance(model, OnlineRegressor) != (schema.task == "regression"):
+        schema = None if "schema" not in saved else Schema.from_dict(saved["schema"], saved["schema"]["time"])
+        task = "regression" if schema is None else schema.task
+        if isinstance(model, OnlineRegressor) != (task == "regression"):
             raise ModelFileError("Stream: the saved model is of another task")
+        self._model = StreamModel(self.settings, task, model)
+        if schema is None:
+            return
         self.features = Features(self.settings, schema)
         self.features.resume(saved["features"], below_prefix("features.", arrays))
-        self._first_rows = np.array(arrays["first_rows"])
+        self._model.first_rows = np.array(arrays["first_rows"])
         self._references = {int(serial): reference for serial, reference in saved["references"]}
         self._serials = {reference: serial for serial, reference in self._references.items()}
         self._weights = {int(serial): float(weight) for serial, weight in saved["weights"]}
@@ -710,27 +513,6 @@ def _make_settings(target: str, values: dict[str, Any]) -> Settings:
         return Settings.from_dict({"target": target, **values}, "Stream")
 
 
-def make_model(settings: Settings, task: str) -> OnlineEstimator:
-    """Return the model that settings ask for."""
-    cls = OnlineRegressor if task == "regression" else OnlineClassifier
-    more: dict[str, Any] = {}
-    if settings.nonnegative:
-        if task != "regression":
-            raise InputError("settings: nonnegative is for targets that are numbers, not for classes; leave it out")
-        more = {"limits": (0.0, None)}
-    if settings.quantiles and task != "regression":
-        raise InputError("settings: quantiles are for targets that are numbers, not for classes; leave them out")
-    model: OnlineEstimator = cls(
-        speed=settings.speed,
-        indicators=settings.missing == "indicators",
-        seed=settings.seed,
-        half_life=settings.half_life,
-        candidates=settings.candidate or None,
-        **more,
-    )
-    return model
-
-
 def _read_labels(code: LabelCode, labels: Sequence[Any], lines: NDArray[np.int64], origin: RowOrigin) -> Vector:
     """Return labels that came by themselves as a model learns them, NaN for those that never come."""
     cells = read_table("Stream", [{code.target: label} for label in labels]).columns[code.target]
@@ -751,13 +533,3 @@ def _read_labels(code: LabelCode, labels: Sequence[Any], lines: NDArray[np.int64
 
 def _row_of(batch: RowBatch, t: int) -> RowBatch:
     return RowBatch(batch.lines[t : t + 1], {name: cells[t : t + 1] for name, cells in batch.columns.items()})
-
-
-def _finite(values: Any) -> Vector:
-    """Return ends of intervals, NaN where there is none yet."""
-    values = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def _all(known: Any, count: int) -> NDArray[np.bool_]:
-    return np.ones(count, dtype=bool) if known is None else np.asarray(known, dtype=bool)

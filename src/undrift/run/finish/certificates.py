@@ -29,7 +29,7 @@ from undrift.run.play.state import NOT_CERTIFIED, RunState, settings_of
 from undrift.run.read.rows_in_order import load_rows
 from undrift.run.read.source import Source
 from undrift.stream.extras import polars
-from undrift.stream.stream import make_model
+from undrift.stream.model import make_model
 from undrift.trace import Trace
 
 MAX_ROUNDS = 200_000

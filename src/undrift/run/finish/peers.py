@@ -29,8 +29,8 @@ from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.estimator import OnlineEstimator
+from undrift.stream.model import make_model
 from undrift.stream.settings import Settings, did_you_mean
-from undrift.stream.stream import make_model
 from undrift.trace import Trace
 
 MICROSECONDS = {

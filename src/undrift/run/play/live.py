@@ -301,7 +301,7 @@ class LiveRun:
         assert self._folder is not None
         stream = Stream(settings_of(self._folder.path, state).replace(limit=None))
         if self._id is not None and self._id not in stream.settings.drop:
-            stream.settings = stream.settings.replace(drop=(*stream.settings.drop, self._id))
+            stream.use_settings(stream.settings.replace(drop=(*stream.settings.drop, self._id)))
         self._writer = RunWriter(self._folder, RunRecorder.empty(stream))
         self._writer.updating = state["status"] == "finished"
 

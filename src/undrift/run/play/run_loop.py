@@ -171,11 +171,9 @@ class RunWriter:
             regular_file(path, part)
         if state["model"]:
             stream = load_stream(regular_file(path, state["model"]))
-            settings = self.recorder.stream.settings
-            stream.settings = settings  # of this reading: the limit, or where the file is
-            stream.features.settings = settings  # type: ignore[union-attr]  # it has learned rows
+            stream.use_settings(self.recorder.stream.settings)  # the limit, or where the file is, may be others
             _, arrays = store.read(regular_file(path, state["trace"]))
-            self.recorder = RunRecorder(stream, state["naive_lags"], watched=settings.alert)
+            self.recorder = RunRecorder(stream, state["naive_lags"], watched=stream.settings.alert)
             self.recorder.resume(state["carry"], arrays, state["events"])
 
     def commit(self, status: str = "running") -> RunState:
