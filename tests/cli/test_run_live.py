@@ -210,15 +210,15 @@ def test_options_that_do_not_fit_are_refused(options, words, capsys):
 
 
 def test_rows_without_a_label_or_a_feature_are_said_so():
-    said, complaints = play([{"x": None, "y": 1.0}, {"x": 1.0}, {"x": 1.0, "y": 2.0}, {"x": 1.0}])
+    said, complaints = play([{"y": 1.0}, {"x": 1.0}, {"x": 1.0, "y": 2.0}, {"x": 1.0}])
     assert complaints == ["line 1: there is nothing to predict from"]
     assert [one.prediction for one in said] == [None, None, 2.0]
 
 
-def test_labels_alone_are_predicted_from_earlier_ones():
+def test_labels_alone_are_predicted_from_earlier_ones_if_asked_for():
     labels = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 1.0]
-    said, complaints = play([{"y": y} for y in labels])
-    stream = ud.Stream("y", speed="light")
+    said, complaints = play([{"y": y} for y in labels], lag=(1,))
+    stream = ud.Stream("y", speed="light", lag=[1])
     assert [one.prediction for one in said] == [stream.play({"y": y})[0]["prediction"] for y in labels]
     assert said[-1].prediction is not None
     assert not complaints

@@ -122,14 +122,14 @@ def test_texts_beyond_those_with_features_are_learned_from_where_they_come():
     schema = Schema("regression", None, None, "iso", False, (), (("c", ("a", "b")),))
     settings = Settings(target="y", categories=2)
     features = Features(settings, schema)
-    cells = ["a", "b", "c", "c", None]
-    batch = RowBatch(np.arange(5) + 1, {"c": cells, "y": [1.0, 2.0, 9.0, 9.0, 5.0]})
+    cells = ["a", "b", "c", "d", "c", "c", None]  # what is usual is known from the first c on
+    batch = RowBatch(np.arange(7) + 1, {"c": cells, "y": [1.0, 2.0, 9.0, 1.0, 9.0, 9.0, 5.0]})
     rows = features.encode(batch, RowOrigin("t", settings))
     assert features.names == ["c=a", "c=b", "c: recent mean", "c: mean"]
     assert rows.Z[:2].tolist() == [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
-    assert rows.Z[2].tolist() == [0.0, 0.0, 0.0, 0.0]
-    assert (rows.Z[3, 2:] > 0.0).all()
-    assert np.isnan(rows.Z[4]).all()
+    assert rows.Z[2].tolist() == rows.Z[3].tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert (rows.Z[5, 2:] > 0.0).all()
+    assert np.isnan(rows.Z[6]).all()
 
 
 def test_several_classes_give_features_to_the_first_texts_only():

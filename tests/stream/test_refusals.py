@@ -259,6 +259,16 @@ def test_a_reference_that_was_used_up_is_not_taken_for_a_serial_number():
     assert stream.rounds == 3
 
 
+def test_numbers_of_arrays_are_references_like_any_other():
+    stream = ud.Stream("y", speed="light").infer(GOOD)
+    stream.ask(GOOD[:2], [np.int64(70), np.str_("a")])
+    assert pickle.loads(pickle.dumps(stream)) == stream
+    assert dict(stream.references) == {70: 1, "a": 2}
+    stream.tell(np.int64(70), np.float64(1.0))
+    stream.tell(2, 2.0)
+    assert (stream.rounds, stream.waiting) == (2, [])
+
+
 @pytest.mark.parametrize(
     "reference",
     [["a"], ["a", "a"], ["a", "b", "c"], [True, "b"], [None, "b"], "ab", [math.nan, 1], [math.inf, 1], [["a"], "b"]],

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import undrift as ud
@@ -115,6 +115,7 @@ def test_labels_come_in_any_order_through_any_copy(data):
 
 
 @settings(max_examples=30, deadline=None)
+@example(cuts=[1], name="delay", first=2)  # a column that is learned by means from the middle of a block on
 @given(
     cuts=st.lists(st.integers(0, 100), max_size=6).map(sorted),
     name=st.sampled_from(sorted(CASES)),

@@ -144,7 +144,11 @@ class Features:
             self.last_labels = fill_lags(self.last_labels, y, self.settings.lag, Z[:, self.lags.start : self.lags.stop])
         if learning:
             known = y if labels == "here" else None
-            self.text_features.fill_means(self.rows, categories, known, Z[:, self._fixed :])
+            start = self.text_features.first_mean_row(begun)
+            start = start if keep is None else int(np.count_nonzero(keep[:start]))
+            later = {name: cells[start:] for name, cells in categories.items()}
+            known = None if known is None else known[start:]
+            self.text_features.fill_means(self.rows + start, later, known, Z[start:, self._fixed :])
             self.statistics.add(Z[:, : self._fixed])
             self.rows += len(line)
             self.taken += len(batch.lines)

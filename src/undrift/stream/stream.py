@@ -184,7 +184,8 @@ class Stream(Serializable):
         """Serve rows that have come, and keep them until `tell` brings their labels.
 
         `reference` is a name of your own for the row, or a list with one for each; `tell` takes it in place of the
-        answers. Times, last-seen values and scaling advance; nothing that a label could change does.
+        answers. A row that has a number for its name goes by that, and no longer by its serial number. Times, last-seen
+        values and scaling advance; nothing that a label could change does.
         """
         with python_words():
             return self.serve_batch(*self._read(table), reference)[1]
@@ -402,6 +403,7 @@ class Stream(Serializable):
 
     def _find(self, row: Reference) -> int:
         """Return the serial number of a row by its reference, or by itself."""
+        row = row.item() if isinstance(row, np.generic) else row
         if isinstance(row, (str, int, float)):
             if row in self._serials:
                 return self._serials[row]
@@ -415,6 +417,7 @@ class Stream(Serializable):
         if reference is None:
             return []
         given = list(reference) if isinstance(reference, (list, tuple)) else [reference]
+        given = [name.item() if isinstance(name, np.generic) else name for name in given]
         if len(given) != count:
             raise InputError(f"Stream: reference must be one for each of the {count} rows, got {len(given)}")
         for k, name in enumerate(given):

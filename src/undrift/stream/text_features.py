@@ -137,6 +137,11 @@ class TextFeatures:
                 missing[name] = holes
         return missing
 
+    def first_mean_row(self, begun: Mapping[str, int]) -> int:
+        """Return the row of a batch from which on labels are learned by means, however rows are cut into batches."""
+        goes_on = any(name not in begun for name in self._mean_places)
+        return 0 if goes_on else min(begun.values(), default=0)
+
     def fill_means(self, rows_before: int, categories: Texts, y: Vector | None, out: Matrix) -> None:
         """Write the means of categories into their features, and learn the labels `y` when they are known.
 
