@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.stream import stream
+from undrift.stream import model
 
 
 def write(name, x, y):
@@ -92,7 +92,7 @@ def test_too_little_memory_is_one_sentence(call, monkeypatch):
         raise MemoryError
 
     write("t.csv", numbers(0), numbers(1))
-    monkeypatch.setattr(stream, "OnlineRegressor", starved)
+    monkeypatch.setattr(model, "OnlineRegressor", starved)
     code, out, err = call("run", "t.csv", "-t", "y", "-q")
     assert (code, out) == (1, "")
     assert err == "undrift: not enough memory; use fewer columns (--features), or fewer rows (--limit)\n"

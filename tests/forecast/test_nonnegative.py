@@ -108,7 +108,7 @@ def test_the_command_takes_it_and_update_keeps_it(tmp_path):
         command = ["forecast", str(first), "-t", "value", "-H", "6", "-o", str(out), "--no-report", "-q", *option]
         assert run(command) == 0
         assert run(["update", str(out), str(rest), "--no-report", "-q"]) == 0
-        assert state(out)["settings"]["nonnegative"] is expected
+        assert state(out)["settings"].get("nonnegative") is expected
         table = pl.read_parquet(out / state(out)["files"]["forecasts"])
         assert (table["yhat"].min() < 0.0) == (expected is False)
         assert (table["lower"].min() < 0.0) == (expected is False)

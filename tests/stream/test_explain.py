@@ -20,10 +20,11 @@ def test_columns_of_a_line_add_coefficient_times_distance_from_the_usual():
     rows = linear_rows()
     stream = ud.Stream("y", speed="light", half_life=math.inf)
     stream.play(rows)
-    row = {"a": 2.5, "b": 0.5, "idle": 3.0}
-    found = stream.explain(row)
-    usual = dict(zip(stream.model.names, stream.model.inspect.usual_values().tolist(), strict=True))
-    assert found.prediction == stream.predict(row).yhat[0]
+    given = {"a": 2.5, "b": 0.5, "idle": 3.0}
+    found = stream.explain(given)
+    usual = stream.features.usual_values()
+    assert usual == pytest.approx({name: np.mean([row[name] for row in rows[-128:]]) for name in usual})
+    assert found.prediction == stream.predict(given).yhat[0]
     assert found.usual == stream.predict(usual).yhat[0]
     adds = {part.column: part.adds for part in found.contributions}
     expected = {"a": 2.0 * (2.5 - usual["a"]), "b": -3.0 * (0.5 - usual["b"]), "idle": 0.0}
@@ -54,7 +55,7 @@ def test_a_usual_value_adds_nothing_and_neither_does_a_column_that_never_moves()
     rows = [{**row, "fixed": 7.0} for row in linear_rows(200, noise=0.5)]
     stream = ud.Stream("y", speed="light")
     stream.play(rows)
-    usual = dict(zip(stream.model.names, stream.model.inspect.usual_values().tolist(), strict=True))
+    usual = stream.features.usual_values()
     found = stream.explain({**usual, "a": usual["a"] + 1.0})
     adds = {part.column: part.adds for part in found.contributions}
     assert adds["b"] == adds["idle"] == adds["fixed"] == 0.0

@@ -220,8 +220,10 @@ def test_a_label_of_the_wrong_kind_is_refused_and_its_row_waits_on(label):
 def test_a_row_is_told_once_and_by_a_name_that_is_known():
     stream = started()
     asked = stream.ask(GOOD[:3], ["a", "b", "c"])
-    for reference in ("z", 999, -1, 0, 3.5, True, None, ("a",), ["a"], {"a": 1}):
+    for reference in ("z", 999, -1, 0, 3.5, True, None, ("z",), ["a", "z"], {"a": 1}):
         require_refused(stream, lambda found, row=reference: found.tell(row, 1.0), "no row")
+    with pytest.raises(InputError, match="a label for each row, got 1 labels for 2 rows"):
+        stream.tell(["a", "b"], 1.0)
     require_refused(
         stream, lambda found: found.tell(asked, [1.0, 2.0]), "a label for each row, got 2 labels for 3 rows"
     )

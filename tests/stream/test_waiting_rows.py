@@ -134,3 +134,15 @@ def test_a_table_may_be_cut_anywhere(cuts, name, first):
     answers = [parts.play(rows[a:b]) for a, b in pairwise(ends) if b > a]
     np.testing.assert_array_equal(ud.stream.answers.join_answers(answers).yhat, expected.yhat)
     assert parts == whole
+
+
+def test_labels_of_several_rows_are_told_by_their_names():
+    rows = [{"x": float(t % 7), "y": float(t % 5)} for t in range(60)]
+    stream, other = (ud.Stream("y", speed="light") for _ in range(2))
+    for each in (stream, other):
+        each.play(rows)
+    names = np.array([7, 8, 9])
+    stream.ask(rows[:3], names)
+    stream.tell(list(names), [1.0, 2.0, 3.0])
+    other.tell(other.ask(rows[:3]), [1.0, 2.0, 3.0])
+    assert stream == other

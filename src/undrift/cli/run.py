@@ -35,7 +35,9 @@ def run(
     out: options.Out = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Print a prediction as each row comes: JSON lines in and out, and no folder."),
+        typer.Option(
+            "--live", help="Print a prediction as each row comes: JSON lines in and out; --out keeps the run."
+        ),
     ] = False,
     id: Annotated[  # noqa: A002  # the option's name
         str | None, typer.Option("--id", help="With --live: column that names rows whose labels come later.")
@@ -58,8 +60,9 @@ def run(
     """Predict every row of FILE before its label is seen, learn from it, and say how well that went.
 
     Writes a folder with the predictions (Parquet), the model, the settings, and a report that opens in a browser.
-    Ctrl-C stops it, --resume continues. With --live, rows come from a pipe and predictions are printed at once. Exit
-    code 3: the file cannot be used; the message says where and why.
+    Ctrl-C stops it, --resume continues. With --live, rows come from a pipe and predictions are printed at once; with
+    --out too, what was learned is committed every 2 seconds, and --live --resume goes on from the folder of any run.
+    Exit code 3: the file cannot be used; the message says where and why.
     """
     if live:
         if certify:
@@ -223,6 +226,8 @@ def run_live(
         if folder is not None:
             held.enter_context(folder.hold_lock())
             state = find_live_state(folder, settings, resume=resume, force=force)
+            if resume and state is None and not quiet:
+                print(printable(f"undrift: {out} holds no run yet; this begins one"), file=sys.stderr, flush=True)
         live = LiveRun(
             settings,
             id_column=id_column,

@@ -95,8 +95,7 @@ def run_frame(
     folder, wanted = Path(out), Settings.from_dict({"target": target, **settings})
     pl = polars("run_frame")
     batch = read_table("run_frame", frame, wanted.drop)
-    dropped = {name: [None] * len(batch.lines) for name in wanted.drop}  # which are columns all the same
-    table = pl.DataFrame({**batch.columns, **dropped})
+    table = pl.DataFrame(batch.columns)
     rows = folder.with_name(folder.name + ROWS)
     if not force and (rows.exists() or (folder / STATE).exists()):
         raise InputError(

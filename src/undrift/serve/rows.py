@@ -176,7 +176,12 @@ class RunRows:
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` left off."""
         last = np.array([math.nan if y is None else y for y in state["late"]], dtype=np.float64)
-        arrays = {"late": last, "low": _floats(state["low"]), "high": _floats(state["high"])}
+        arrays = {
+            "late": last,
+            "low": _floats(state["low"]),
+            "high": _floats(state["high"]),
+            "recent": np.empty((0, 0)),
+        }
         self._features = self._features.copy()
         self._features.resume(state, arrays)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ class Answers:
     time: Times | None
     """When they were (n,); None without a column of times."""
     yhat: Vector
-    """Predictions (n,): numbers; log-odds of the second of two classes; of several the number of the likeliest, NaN
-    where none is known."""
+    """Predictions (n,), NaN where none is known: numbers; log-odds of the second of two classes; of several the number
+    of the likeliest."""
     known: NDArray[np.bool_]
     """Whether any label was known before (n,); a prediction made before is a placeholder."""
     classes: tuple[str, ...] | None = None
@@ -46,6 +47,8 @@ class Answers:
     """Levels of the quantiles."""
     quantiles: Matrix | None = None
     """Quantiles (n, levels), NaN where there is none yet; None where none were asked for."""
+    index: Any = None
+    """The index of the rows, if they are of a frame of pandas."""
 
     def __len__(self) -> int:
         return len(self.yhat)
@@ -96,9 +99,34 @@ class Answers:
         out |= {"label": self.labels, "probability": np.where(sure < 0.0, np.nan, sure)}
         return out | {probability_column(name): p[:, k] for k, name in enumerate(self.classes)}
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return the columns of one row as plain values; None for what is not known."""
-        return {name: _plain(column[row]) for name, column in self.columns().items()}
+    def to_frame(self, library: Any = None) -> Any:
+        """Return the answers as a data frame: of pandas, with the index of the rows, if these came so, else of polars.
+
+        `library` may name any other that narwhals can make.
+        """
+        import narwhals as nw
+
+        if self.index is None:
+            return nw.from_dict(self.columns(), backend=library or "polars").to_native()
+        frame = nw.from_dict(self.columns(), backend=library or "pandas").to_native()
+        if library in (None, "pandas"):
+            frame.index = self.index
+        return frame
+
+    def without_intervals(self, rows: NDArray[np.bool_]) -> Answers:
+        """Return the same answers without intervals and quantiles in some rows."""
+        if self.lower is None or self.upper is None or not rows.any():
+            return self
+        lower, upper = (np.where(rows, np.nan, end) for end in (self.lower, self.upper))
+        quantiles = None if self.quantiles is None else np.where(rows[:, None], np.nan, self.quantiles)
+        return replace(self, lower=lower, upper=upper, quantiles=quantiles)
+
+    def __getitem__(self, row: int | str) -> Any:
+        """Return the columns of one row as plain values, None for what is not known; or one column by its name."""
+        columns = self.columns()
+        if isinstance(row, str):
+            return columns[row]
+        return {name: _plain(column[operator.index(row)]) for name, column in columns.items()}
 
     def __repr__(self) -> str:
         if len(self) == 1:

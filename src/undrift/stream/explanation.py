@@ -27,7 +27,7 @@ class Explanation(NamedTuple):
     prediction: float
     """The prediction; of classes the log-odds of `label` against all others."""
     usual: float
-    """The same for a row with the usual value in every column: the means of the first rows."""
+    """The same for a row with the usual value in every column: their means over the last rows."""
     contributions: list[Contribution]
     """What each column adds, the largest first."""
     label: str | None = None
@@ -46,8 +46,7 @@ def explain_row(model: StreamModel, features: Features, row: Rows, answers: Answ
     predictions made elsewhere abstains instead.
     """
     groups, names = features.groups, features.names
-    estimator, label = model.estimator, answers.labels[0] if answers.classes is not None else None
-    usual = dict(zip(estimator.names or (), estimator.inspect.usual_values().tolist(), strict=True))
+    label, usual = answers.labels[0] if answers.classes is not None else None, features.usual_values()
     variants = np.repeat(row.Z, len(groups) + 2, axis=0)
     for k, group in enumerate(groups.values()):
         at = [names.index(name) for name in group]

@@ -58,6 +58,10 @@ class Rows(NamedTuple):
             yield slice(begin, end), self.Z.shape[1] - int(np.count_nonzero(self.brought > begin))
 
 
+RECENT_ROWS, RECENT_CELLS = 128, 16_384
+"""The last rows that are kept to say what is usual: so many, and fewer where rows are wide."""
+
+
 class Features:
     """Turns batches of rows into features and labels; remembers texts, the last labels and what was wrong.
 
@@ -82,6 +86,9 @@ class Features:
         self.rows, self.latest_time = 0, "NaT"
         self.taken = 0  # rows that came, those that were left out included
         self.last_known_time = "NaT"  # of the rows that were kept
+        self.ahead = 0  # rows that were only predicted since
+        self.recent: Matrix = np.empty((0, len(self.names)))
+        """The last rows, NaN where missing; features that came later are 0 in earlier ones."""
 
     def _set_schema(self, schema: Schema) -> None:
         """Take over what the columns are, and name the features before those of texts, of which there may come more."""
@@ -102,10 +109,12 @@ class Features:
 
     def extend(self, schema: Schema) -> None:
         """Take in columns that came up now: those of `schema` that were not there before."""
-        before = self._fixed_names
+        before, names = self._fixed_names, self.names
         new_texts = [name for name in schema.text_columns if name not in self.schema.text_columns]
         self._set_schema(schema)
         self.text_features.extend(self.settings, self._fixed_names, new_texts)
+        earlier = np.pad(self.recent, ((0, 0), (0, 1)), constant_values=math.nan)
+        self.recent = earlier[:, [names.index(name) if name in names else -1 for name in self.names]]
         self.statistics = self.statistics.rearrange([before.index(n) if n in before else -1 for n in self._fixed_names])
 
     def encode(self, batch: RowBatch, origin: RowOrigin, labels: Labels = "here") -> Rows:
@@ -150,11 +159,27 @@ class Features:
             known = None if known is None else known[start:]
             self.text_features.fill_means(self.rows + start, later, known, Z[start:, self._fixed :])
             self.statistics.add(Z[:, : self._fixed])
+            self._keep_recent(Z)
             self.rows += len(line)
             self.taken += len(batch.lines)
         else:
             self.text_features.predict_means(categories, Z[:, self._fixed :])
+            self.ahead += len(line)
         return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning), brought)
+
+    def _keep_recent(self, Z: Matrix) -> None:
+        most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
+        wide = np.pad(self.recent, ((0, 0), (0, Z.shape[1] - self.recent.shape[1])))
+        self.recent = np.concatenate([wide, Z])[-most:]
+
+    def usual_values(self) -> dict[str, float]:
+        """Return the mean of each feature over the last rows; NaN where it was always missing, or is a candidate."""
+        known = ~np.isnan(self.recent)
+        sums = np.where(known, self.recent, 0.0).sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            means = sums / known.sum(axis=0)
+        usual = dict(zip(self.names, means.tolist(), strict=False))
+        return usual | dict.fromkeys(self.settings.candidate, math.nan)
 
     @property
     def names(self) -> list[str]:
@@ -348,7 +373,7 @@ class Features:
         values |= {"digests": self.statistics.digests, "classes": self.labels.classes}
         values |= {"problems": self.problems.entries(), "latest": self.latest_time}
         values |= {"last_known_time": self.last_known_time}
-        return values, {"late": self.last_labels, **self.statistics.arrays()}
+        return values, {"late": self.last_labels, "recent": self.recent, **self.statistics.arrays()}
 
     def resume(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
         """Go on where `state` left off."""
@@ -357,7 +382,7 @@ class Features:
         self.problems = DataProblems(values["problems"])
         self.statistics.resume(values["digests"], arrays)
         self.text_features.resume(values["features"][self._fixed :], values)
-        self.last_labels = arrays["late"].copy()
+        self.last_labels, self.recent = arrays["late"].copy(), arrays["recent"].copy()
 
 
 def _cells(batch: RowBatch, name: str) -> Any:

@@ -51,6 +51,10 @@ class RowOrigin:
         """Return how a text is said to mean missing, for an error."""
         return f"pass --na {text[:20]!r} if it means missing"
 
+    def sort(self) -> str:
+        """Return how rows are brought into order, for an error."""
+        return "pass --sort"
+
     def choose(self, setting: str, value: str) -> str:
         """Return how a setting is given a value, for an error."""
         return f"pass --{setting} {value}"

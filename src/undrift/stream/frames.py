@@ -94,6 +94,8 @@ def read_table(who: str, table: Frame, drop: Collection[str] = ()) -> RowBatch:
 
     An index of pandas that has a name, or holds times, becomes a column.
     """
+    if getattr(table, "ndim", 0) == 1 and hasattr(table, "to_dict"):  # one row of a frame of pandas
+        table = table.to_dict()
     if _is_row(table):
         return _from_rows(who, [table], drop)
     if isinstance(table, (list, tuple)):
@@ -110,7 +112,8 @@ def read_table(who: str, table: Frame, drop: Collection[str] = ()) -> RowBatch:
 def _from_rows(who: str, rows: Any, drop: Collection[str]) -> RowBatch:
     names = dict.fromkeys(name for row in rows for name in row)
     _require_texts(who, list(names))
-    columns = {name: _read_cells(who, name, [row.get(name) for row in rows]) for name in names if name not in drop}
+    cells = {name: [None if name in drop else row.get(name) for row in rows] for name in names}
+    columns = {name: _read_cells(who, name, column) for name, column in cells.items()}
     return RowBatch(np.arange(1, len(rows) + 1, dtype=np.int64), columns)
 
 
@@ -160,11 +163,11 @@ def _from_frame(who: str, frame: Frame, drop: Collection[str]) -> RowBatch:
         twice = next(name for name, count in Counter(frame.columns).items() if count > 1)
         raise InputError(f"{who}: column names must differ, {twice!r} comes twice; rename one of them") from None
     except TypeError:
-        cure = "collect it" if hasattr(frame, "collect") else "for arrays make one: pl.DataFrame(Z).with_columns(y=y)"
+        cure = "collect it" if hasattr(frame, "collect") else "for an array make one: pd.DataFrame(Z, columns=[...])"
         kind = type(frame).__name__
         raise InputError(f"{who}: frame must be a data frame (pandas, polars, ...), got {kind}; {cure}") from None
     _require_texts(who, names)
-    columns = {name: _read_column(who, nw, table[name]) for name in names if name not in drop}
+    columns = {name: [None] * len(table) if name in drop else _read_column(who, nw, table[name]) for name in names}
     return RowBatch(np.arange(1, len(table) + 1, dtype=np.int64), columns)
 
 

@@ -82,7 +82,7 @@ class StreamModel:
             return _answer_numbers(facts, trace.yhat, trace.known, settings.level, ends, settings, trace.quantiles)
         if self.task != "multiclass":
             trace = model.play(table, rows.y, **context)
-            return Answers(**facts, yhat=trace.yhat, known=_all(trace.known, len(rows.y)), classes=tuple(classes or ()))
+            return _answer_two(facts, trace.yhat, trace.known, classes)
         names: Any = np.array([self.label_of(number, classes) for number in rows.y.tolist()], dtype=object)
         none = np.isnan(rows.y).all()
         trace = model.play(table, np.full(len(rows.y), np.nan) if none else names, **context)
@@ -121,7 +121,7 @@ class StreamModel:
         assert isinstance(model, OnlineClassifier)
         if self.task != "multiclass":
             odds = model.log_odds(table, elapsed=elapsed) if n else np.empty(0)
-            return Answers(**facts, yhat=np.asarray(odds), known=known, classes=tuple(classes or ()))
+            return _answer_two(facts, odds, known, classes)
         p = model.predict_shares(table, elapsed=elapsed) if n and model.rounds else np.empty((n, 0))
         return _answer_classes(facts, self._order_classes(p, classes), classes)
 
@@ -148,7 +148,7 @@ class StreamModel:
             return _answer_classes(facts, p, classes)
         yhat = np.array([row.yhat for row in served], dtype=np.float64)
         if self.task == "classification":
-            return Answers(**facts, yhat=yhat, known=known, classes=tuple(classes or ()))
+            return _answer_two(facts, yhat, known, classes)
         level, levels = self.settings.level, self.settings.quantiles
         ends = np.array([row.bounds(level) for row in served], dtype=np.float64).reshape(-1, 2)
         quantiles = np.array([[row.quantile(q) for q in levels] for row in served]) if levels else None
@@ -208,7 +208,13 @@ def _answer_numbers(
     yhat, known = np.atleast_1d(yhat), _all(known, np.size(yhat))
     found = None if quantiles is None else np.where(known[:, None], _finite(quantiles), np.nan)
     more: dict[str, Any] = {"levels": settings.quantiles, "quantiles": found, **bounds}
-    return Answers(**facts, yhat=yhat, known=known, level=level, **more)
+    return Answers(**facts, yhat=np.where(known, yhat, np.nan), known=known, level=level, **more)
+
+
+def _answer_two(facts: dict[str, Any], odds: Any, known: Any, classes: Sequence[str] | None) -> Answers:
+    """Return answers of two classes from the log-odds of the second one."""
+    yhat, known = np.atleast_1d(odds), _all(known, np.size(odds))
+    return Answers(**facts, yhat=np.where(known, yhat, np.nan), known=known, classes=tuple(classes or ()))
 
 
 def _answer_classes(facts: dict[str, Any], p: Matrix, classes: Sequence[str] | None) -> Answers:

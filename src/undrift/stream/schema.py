@@ -360,8 +360,8 @@ def _require_oldest_first(first: FirstRows, time: str, instants: Times) -> None:
     back = int(np.count_nonzero(steps < 0))
     if back > 1 and back >= SHARE_OF_A_KIND * np.count_nonzero(steps):
         raise DataError(
-            f"{first.source.name}: the newest rows come first ('{time}' goes back from row to row); pass --sort to "
-            f"learn the oldest first, or --drop '{time}' if that is no time"
+            f"{first.source.name}: the newest rows come first ('{time}' goes back from row to row); "
+            f"{first.source.sort()} to learn the oldest first, or --drop '{time}' if that is no time"
         )
 
 

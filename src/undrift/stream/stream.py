@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from undrift import _check, kernels, store
 from undrift._internal import html, thread_lock
+from undrift._internal.names import find_similar
 from undrift._typing import Arrays, Vector
 from undrift.errors import DataError, InputError, ModelFileError
 from undrift.learners.files import learner_from_snapshot
@@ -79,6 +81,11 @@ class Stream(Serializable):
     unusable = (KeyError, TypeError, ValueError, IndexError, AttributeError, InputError)
 
     def __init__(self, target: str | Settings, **settings: Any) -> None:
+        if not isinstance(target, (str, Settings)):
+            raise InputError(
+                f"Stream: target must be the name of the column to predict, got a {type(target).__name__}; the table "
+                "comes later, as in Stream('sales').play(frame)"
+            )
         self.settings = target if isinstance(target, Settings) else _make_settings(target, settings)
         self.features: Features | None = None
         """What makes numbers of the columns; None before the first row."""
@@ -164,20 +171,38 @@ class Stream(Serializable):
         those that `missing="skip"` leaves out.
         """
         with python_words():
-            return self.play_batch(*self._read(table))
+            batch, origin = self._read(table)
+            self._require_target(batch)
+            return _with_index(self.play_batch(batch, origin), batch, table)
 
     def learn(self, table: Frame) -> None:
         """Learn rows that have come with their labels: `play` without the answers."""
         self.play(table)
 
+    def _require_target(self, batch: RowBatch) -> None:
+        """Refuse a table without the column to learn, which is a slip."""
+        target = self.settings.target
+        if len(batch.lines) and target not in batch.columns:
+            meant = find_similar(target, batch.columns)
+            slip = "" if meant is None else f" Did you mean '{meant}'?"
+            raise InputError(
+                f"Stream: the table has no column '{target}' to learn; it has {', '.join(batch.columns):.200}.{slip} "
+                "For rows without labels there is predict, or ask where the labels come later"
+            )
+
     @thread_lock.hold_shared
-    def predict(self, table: Frame, *, level: float | None = None, quantiles: Sequence[float] | None = None) -> Answers:
+    def predict(
+        self, table: Frame, *, level: float | None = None, quantiles: float | Sequence[float] | None = None
+    ) -> Answers:
         """Predict rows, each as if it were the next one; nothing changes.
 
-        Intervals are at `level`, and quantiles at the levels `quantiles`; by default those of the settings.
+        Intervals are at `level`, and quantiles at the levels `quantiles`; by default those of the settings. They hold
+        one row ahead. A row that needs an earlier label which is not known (`lag`) has none, unless it is the first.
         """
         with python_words():
-            return self.predict_batch(*self._read(table), level=level, quantiles=quantiles)[1]
+            levels = (quantiles,) if isinstance(quantiles, (int, float)) else quantiles
+            batch, origin = self._read(table)
+            return _with_index(self.predict_batch(batch, origin, level=level, quantiles=levels)[1], batch, table)
 
     @thread_lock.hold_exclusive
     def ask(self, table: Frame, reference: Reference | Sequence[Reference] | None = None) -> Answers:
@@ -188,25 +213,28 @@ class Stream(Serializable):
         values and scaling advance; nothing that a label could change does.
         """
         with python_words():
-            return self.serve_batch(*self._read(table), reference)[1]
+            batch, origin = self._read(table)
+            return _with_index(self.serve_batch(batch, origin, reference)[1], batch, table)
 
     @thread_lock.hold_exclusive
-    def tell(self, row: Answers | Reference, label: Any, *, weight: float | None = None) -> None:
+    def tell(self, row: Answers | Reference | Sequence[Reference], label: Any, *, weight: float | None = None) -> None:
         """Learn the label of a row that was asked, from what was predicted then.
 
         Parameters
         ----------
         row
-            What `ask` returned, or its serial number, or the reference it was given. For answers of several rows,
-            `label` is a sequence.
+            What `ask` returned, or its serial number, or the reference it was given, or a list of these. For several
+            rows, `label` is a sequence.
         label
             The label; None or NaN says that it will never come.
         weight
             How often the row counts; by default what its column of weights says, or once.
         """
-        serials = row.serial.tolist() if isinstance(row, Answers) else [self._find(row)]
+        asked = row.serial if isinstance(row, Answers) else _as_list(row)
+        serials = asked.tolist() if isinstance(asked, np.ndarray) else [self._find(one) for one in asked]
         alone = isinstance(label, (str, Mapping)) or not hasattr(label, "__len__") or getattr(label, "ndim", 1) == 0
-        labels = [label] if alone or not isinstance(row, Answers) else list(label)
+        several = isinstance(row, Answers) or (hasattr(row, "__len__") and not isinstance(row, str))
+        labels = [label] if alone or not several else list(label)
         if len(labels) != len(serials):
             raise InputError(
                 f"Stream: tell takes a label for each row, got {len(labels)} labels for {len(serials)} rows"
@@ -218,7 +246,7 @@ class Stream(Serializable):
     def explain(self, row: Frame) -> Explanation:
         """Explain the prediction of one row: what each column adds beside its usual value.
 
-        A column's features take their usual values (the means of the first rows) together, all else stays, and the
+        A column's features take their usual values (the means of the last 128 rows) together, all else stays, and the
         prediction is made again. A column of predictions made elsewhere abstains instead.
         """
         with python_words():
@@ -270,7 +298,10 @@ class Stream(Serializable):
             raise InputError("Stream: nothing was learned yet, so there is nothing to predict by; play some rows first")
         work = self.features.copy() if features is None else features
         rows = work.encode(batch, origin, "never")
-        return rows, self._model.predict(rows, work, level, quantiles)
+        answers = self._model.predict(rows, work, level, quantiles)
+        unknown = np.asarray(np.isnan(rows.Z[:, work.lags]).any(axis=1))
+        unknown[: max(0, len(unknown) - work.ahead + 1)] = False  # the first row really is the next one
+        return rows, answers.without_intervals(unknown)
 
     def explain_batch(self, batch: RowBatch, origin: RowOrigin, features: Features | None = None) -> Explanation:
         """Explain the prediction of a batch of one row; `features` as in `predict_batch`."""
@@ -416,8 +447,7 @@ class Stream(Serializable):
         """Return a name for each row, or none at all."""
         if reference is None:
             return []
-        given = list(reference) if isinstance(reference, (list, tuple)) else [reference]
-        given = [name.item() if isinstance(name, np.generic) else name for name in given]
+        given = [name.item() if isinstance(name, np.generic) else name for name in _as_list(reference)]
         if len(given) != count:
             raise InputError(f"Stream: reference must be one for each of the {count} rows, got {len(given)}")
         for k, name in enumerate(given):
@@ -492,6 +522,20 @@ class Stream(Serializable):
 DEFAULTS = Settings(target="y").as_dict()
 
 
+def _with_index(answers: Answers, batch: RowBatch, table: Frame) -> Answers:
+    """Return answers that know the index of a frame of pandas, less the rows that were left out."""
+    index: Any = getattr(table, "index", None)
+    if getattr(table, "ndim", 0) != 2 or not len(batch.lines):
+        return answers
+    return dataclasses.replace(answers, index=index[answers.line - batch.lines[0]])
+
+
+def _as_list(row: Any) -> list[Any]:
+    """Return references as a list; one alone is a list of one."""
+    row = row.tolist() if hasattr(row, "tolist") else row
+    return list(row) if isinstance(row, (list, tuple)) else [row]
+
+
 class _TableRows(RowOrigin):
     """Rows of a table in Python, numbered after all rows that came `before`."""
 
@@ -502,6 +546,10 @@ class _TableRows(RowOrigin):
     def at(self, line: int) -> str:
         """Return where something stands, for an error."""
         return super().at(line - self._before)
+
+    def sort(self) -> str:
+        """Return how rows are brought into order, for an error."""
+        return "sort the table by it"
 
 
 def _make_settings(target: str, values: dict[str, Any]) -> Settings:

@@ -275,3 +275,23 @@ def test_a_pipe_without_rows_or_labels_leaves_no_finished_run(pipe, tmp_path):
     pipe([{"x": 1.0}, {"x": 2.0}], code=3)
     pipe(rows()[:20], "--resume" if (tmp_path / "run" / "run.json").exists() else "--force")
     assert committed(tmp_path / "run")["status"] == "finished"
+
+
+def test_columns_and_texts_may_come_while_snapshots_are_kept(pipe, tmp_path):
+    """Wider rows may have other families of models, which have no weight in earlier snapshots."""
+    lines = [
+        {"sku": f"s{t}", "promo": t % 3 == 0, "staff": None if t in (0, 1) else t % 5, "y": float(t % 7) + 0.5}
+        for t in range(60)
+    ]
+    pipe(lines, "--speed", "best")
+    run = read_run(tmp_path / "run")
+    assert len(run.spectrum_round) > 2
+    assert run.candidate_weights.shape == (len(run.spectrum_round), len(run.candidates))
+    assert np.isfinite(run.candidate_weights).all()
+    render(run, tmp_path / "report.html")
+
+
+def test_a_column_that_is_misspelt_in_a_pipe_is_refused(pipe):
+    lines = [*rows()[:20], {"x": 1.0, "shp": "a", "y": 2.0}, {"x": 1.0, "y": 2.0}]
+    answers = pipe(lines, code=3, folder=None)
+    assert [answer["line"] for answer in answers] == [*range(1, 21), 22]  # a column that is left out is missing

@@ -150,3 +150,14 @@ def test_an_update_that_is_killed_is_done_again(begun):
     if state(folder)["rows"] == 200:
         assert run(["update", str(folder), more, "--no-report", "-q"]) == 0
     assert_same(folder, begun / "whole", line=False)
+
+
+@pytest.mark.parametrize(("name", "other"), [("x", "xx"), ("y", "Y"), ("kind", "kin")])
+def test_a_file_that_lacks_a_column_is_not_learned(begun, capsys, name, other):
+    path = begun / "slip.csv"
+    header = "time,x,kind,y".replace(f",{name}", f",{other}", 1)
+    path.write_text("\n".join([header, *lines(200)[180:]]) + "\n")
+    before = (begun / "first" / "run.json").read_bytes()
+    assert run(["update", str(begun / "first"), str(path)]) == 2
+    assert f"has no column '{name}', which this run learns" in capsys.readouterr().err
+    assert (begun / "first" / "run.json").read_bytes() == before

@@ -97,15 +97,11 @@ class Predictions:
 
     def _predict(self, batch: RowBatch) -> DataFrame:
         """Return the predictions of one batch, and count them."""
-        pl, is_first = polars("undrift predict"), not self.rows
+        pl = polars("undrift predict")
         before = self._features.copy()
         rows, answers = self.stream.predict_batch(batch, self._source, features=self._features, **self._wanted)
         columns = self._explain(batch, before) if self.explained else answers.columns()
         unknown = np.asarray(np.isnan(rows.Z[:, self._features.lags]).any(axis=1))
-        if self.stream.task == "regression" and len(rows.y) and not self.explained:
-            withheld = unknown & ~((np.arange(len(unknown)) == 0) & is_first)
-            for name in columns.keys() - {"time", "prediction"}:
-                columns[name] = np.where(withheld, np.nan, columns[name])
         if unknown.any() and not self._unknown:
             self._first_unknown = int(rows.line[unknown][0])
         predicted = self._spread_values(answers)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from undrift import store
 from undrift._internal.folder import regular_file
+from undrift._internal.names import find_similar
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
@@ -36,7 +37,7 @@ ROWS_PER_LOOK = 10
 """Rounds between two looks at the model's memory."""
 ROWS_BEFORE_NEWS = 100
 """Rows before a text that was never seen counts as a change."""
-ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 1000, 10.0
+ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 1000, 2.0
 """With a folder: rows between two commits, at most, and seconds, once a row comes."""
 Name = str | int | float
 """What a row is called by its sender."""
@@ -183,6 +184,8 @@ class LiveRun:
                 raise DataError(f"line {number}: '{self._id}' {name!r:.40} is that of a row that waits for its label")
             return None
         features = self._stream.features
+        if features is not None:
+            self._refuse_slips(number, row, features.columns)
         if name is not None and set(row) == {self._id, self._settings.target} and features and features.columns:
             raise DataError(
                 f"line {number}: no row with '{self._id}' {name!r:.40} waits for its label, and this line has nothing "
@@ -258,6 +261,14 @@ class LiveRun:
         for event in events:
             if self._on_event is not None:
                 self._on_event(event)
+
+    def _refuse_slips(self, number: int, row: Mapping[str, Any], columns: Sequence[str]) -> None:
+        """Refuse an unknown column that resembles one which the row lacks: a column that it lacks counts as missing."""
+        lacking = [name for name in columns if name not in row]
+        apart = {self._settings.target, self._settings.weight, self._settings.time, *self._settings.drop, *columns}
+        for name in row if lacking else ():
+            if name not in apart and (meant := find_similar(name, lacking)) is not None:
+                raise DataError(f"line {number}: '{name}' is unknown and '{meant}' is missing. Did you mean '{meant}'?")
 
     def _name_of(self, number: int, row: Mapping[str, Any]) -> Name | None:
         name = None if self._id is None else row.get(self._id)

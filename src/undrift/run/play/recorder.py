@@ -24,8 +24,6 @@ from undrift.stream import Answers, Stream
 from undrift.stream.answers import join_answers, probability_column, quantile_column
 from undrift.stream.features import Features, Rows
 
-RECENT_ROWS, RECENT_CELLS = 128, 16_384
-"""The last rows that are kept to say what matters now: so many, and fewer where rows are wide."""
 LOG_ODDS = "log_odds"
 """Name of the column with the log-odds of the second of two classes, to the last bit: certificates need them."""
 
@@ -55,9 +53,8 @@ class RunRecorder:
             self.baselines = Baselines(binary=binary, delay=delay, lags=self.lags)
         self.scores = ScoreTable(stream.task, ["model", *self.baseline_names])
         self.snapshots = Snapshots(len(stream.features.learned_names), lines=not self.several)
-        self.recent: Matrix = np.empty((0, 0))
         self.then_and_now = ThenAndNow()
-        self._kept: list[str] = []  # the columns of `recent`
+        self._kept: list[str] = []  # the columns of the features when rows were kept last
         self.watch = RunWatch(stream, len(stream.features.names)) if watched else None
         self.pending: list[dict[str, Any]] = []
         """Tables of the rows that were recorded since the last commit."""
@@ -158,28 +155,25 @@ class RunRecorder:
     def keep_rows(self, Z: Matrix) -> None:
         """Keep rows that have come, whether their labels are known or not, while they are among the first or the last.
 
-        In earlier rows, features that came later are 0 in the last rows and missing in `then_and_now`.
+        In earlier rows, features that came later are missing.
         """
         names, given = self.features.names, self.stream.settings.candidate
         learned = [name for name in names if name not in given]
         if self._kept != names:  # columns that came later may stand before others
             before = [name for name in self._kept if name not in given]
-            self.recent = _move_columns(self.recent, self._kept, names, 0.0)
             then, now = self.then_and_now.then, self.then_and_now.now
             self.then_and_now.then = _move_columns(then, before, learned, np.nan)
             self.then_and_now.now = _move_columns(now, before, learned, np.nan)
             self._kept = names
-        most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
-        self.recent = np.concatenate([self.recent, Z])[-most:]
         self.then_and_now.add(Z[:, np.array([name not in given for name in names], dtype=bool)])
 
     def effects(self) -> dict[str, float]:
         """Return how far each group of features moves the predictions of the last rows, by its name."""
         model = self.stream.model
-        if not len(self.recent) or model.names is None:
+        if not len(self.features.recent) or model.names is None:
             return {}
         learned = {name: group for name, group in self.features.groups.items() if set(group) <= {*model.names}}
-        found = model.effects(Table(self.features.names, self.recent), [*learned.values()])
+        found = model.effects(Table(self.features.names, self.features.recent), [*learned.values()])
         return dict(zip(learned, found.tolist(), strict=True))
 
     def latest_scores(self) -> dict[str, dict[str, float | None]]:
@@ -189,9 +183,11 @@ class RunRecorder:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Vector]]:
         """Return what the next row depends on besides the stream: values for JSON, and arrays."""
-        values = {"scores": self.scores.state()} | ({} if self.watch is None else {"watch": self.watch.state()})
+        values = {"scores": self.scores.state(), "snapshots": self.snapshots.names} | (
+            {} if self.watch is None else {"watch": self.watch.state()}
+        )
         arrays = {f"baselines.{name}": getattr(self.baselines, name) for name in ("state", "waiting", "past")}
-        arrays |= {**self.snapshots.arrays(), **self.then_and_now.arrays(), "recent": self.recent}
+        arrays |= {**self.snapshots.arrays(), **self.then_and_now.arrays()}
         return values, arrays | ({"live.waiting": self.waiting} if len(self.waiting) else {})
 
     def resume(
@@ -201,9 +197,9 @@ class RunRecorder:
         for name in ("state", "waiting", "past"):
             setattr(self.baselines, name, arrays[f"baselines.{name}"])
         self.scores.resume(values["scores"])
-        self.snapshots.resume(arrays)
+        self.snapshots.resume(values["snapshots"], arrays)
         self.then_and_now.resume(arrays)
-        self.recent, self._kept = arrays["recent"], self.features.names
+        self._kept = self.features.names
         if self.watch is not None:
             self.watch.resume(values["watch"], events)
 
@@ -292,6 +288,8 @@ class Snapshots:
         self.stride = FIRST_STRIDE
         self.half_lives = np.zeros(0)
         self.rows: list[Snapshot] = []
+        self.names: dict[str, list[str]] = {"weights": [], "combination": []}
+        """Names of the candidates and of the families, of which wider rows may have others."""
 
     def next_round(self, rounds: int) -> int:
         """Return the next round after which one is due."""
@@ -299,12 +297,14 @@ class Snapshots:
 
     def take(self, model: OnlineEstimator) -> None:
         """Read the model."""
-        spectrum, coef, combination = model.spectrum(), np.zeros(0), np.zeros(0)
+        spectrum, coef, combination = model.spectrum(), np.zeros(0), dict[str, float]()
         if self._lines:
-            line = model.line()
-            coef, combination = np.append(line.coef, line.intercept), np.array([*model.combination().values()])
+            line, combination = model.line(), model.combination()
+            coef = np.append(line.coef, line.intercept)
         self.half_lives = spectrum.half_lives
-        row = Snapshot(float(model.rounds), spectrum.weights, model.weights, combination, coef)
+        self._rename(weights=model.candidates, combination=[*combination])
+        shares = np.array([*combination.values()])
+        row = Snapshot(float(model.rounds), spectrum.weights, model.weights, shares, coef)
         if self.rows and self.rows[-1].round == row.round:
             return
         self.rows.append(row)
@@ -312,24 +312,32 @@ class Snapshots:
             self.stride *= 2
             self.rows = [one for one in self.rows if one.round % self.stride == 0.0]
 
+    def _rename(self, **names: list[str]) -> None:
+        """Let earlier snapshots have the columns that the model has now; what was not there weighed nothing."""
+        for field, now in names.items():
+            before = self.names[field]
+            if now == before:
+                continue
+            at = [before.index(name) if name in before else -1 for name in now]
+            moved: list[dict[str, Any]] = [{field: np.append(getattr(row, field), 0.0)[at]} for row in self.rows]
+            self.rows = [row._replace(**change) for row, change in zip(self.rows, moved, strict=True)]
+            self.names[field] = now
+
     def arrays(self) -> dict[str, Vector]:
         """Return everything as arrays; coefficients of features that were not there yet are NaN."""
         out = {"half_lives": self.half_lives, "stride": np.array([float(self.stride)])}
         if not self.rows:
             return {**out, "round": np.zeros(0), **{name: np.zeros((0, 0)) for name in Snapshot._fields[1:]}}
         rounds, spectrum, weights, combination, coef = zip(*self.rows, strict=True)
-        wide, families = (
-            np.full((len(rounds), max(len(one) for one in every)), np.nan) for every in (coef, combination)
-        )
-        for k, one in enumerate(coef if self._lines else ()):
-            wide[k, : len(one) - 1], wide[k, -1] = one[:-1], one[-1]
-        for k, one in enumerate(combination):
-            families[k, : len(one)] = one
+        wide = np.full((len(rounds), max(len(line) for line in coef)), np.nan)
+        for k, line in enumerate(coef if self._lines else ()):
+            wide[k, : len(line) - 1], wide[k, -1] = line[:-1], line[-1]
         out |= {"round": np.array(rounds), "spectrum": np.array(spectrum), "weights": np.array(weights)}
-        return {**out, "combination": families, "coef": wide}
+        return {**out, "combination": np.array(combination), "coef": wide}
 
-    def resume(self, arrays: Mapping[str, Vector]) -> None:
-        """Go on where `arrays` left off."""
+    def resume(self, names: Mapping[str, Sequence[str]], arrays: Mapping[str, Vector]) -> None:
+        """Go on where `arrays` left off; `names` are those of the candidates and families then."""
+        self.names = {field: list(names[field]) for field in self.names}
         self.stride, self.half_lives = int(arrays["stride"][0]), arrays["half_lives"]
         columns = (arrays[name] for name in Snapshot._fields)
         self.rows = [Snapshot(float(each[0]), *each[1:]) for each in zip(*columns, strict=True)]

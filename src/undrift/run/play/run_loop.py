@@ -14,7 +14,7 @@ import undrift
 from undrift import kernels, store
 from undrift._internal.folder import regular_file
 from undrift._internal.stopping import Interrupted, StopRequest
-from undrift.errors import DataError, ModelFileError
+from undrift.errors import DataError, InputError, ModelFileError
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.state import RunState, explain_damage
@@ -24,7 +24,7 @@ from undrift.stream import Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
 from undrift.stream.schema import Schema, infer_schema, naive_lags
-from undrift.stream.settings import Settings
+from undrift.stream.settings import Settings, did_you_mean
 
 BATCHES_PER_COMMIT, FIRST_COMMITS, SECONDS_PER_COMMIT = 4, 8, 1.0
 """Batches between two commits, at least; after so many commits, also seconds."""
@@ -57,9 +57,17 @@ class RunLoop:
         self.source, self.settings, self.folder, self.log = source, source.settings, folder, log
         self.command = command
         first, batches = read_rows(source)
+        updating = schema is not None
         schema = infer_schema(first) if schema is None else schema
         self.stream = Stream(self.settings)
         self.stream.begin(schema)
+        assert self.stream.features is not None  # it has begun
+        learned = [*self.stream.features.columns, self.settings.target]
+        for name in learned if updating else ():
+            if name not in first.columns:
+                raise InputError(
+                    f"{source.name} has no column '{name}', which this run learns{did_you_mean(name, first.columns)}"
+                )
         self.recorder = RunRecorder(self.stream, naive_lags(self.settings, schema.seasons), watched=self.settings.alert)
         self.writer = RunWriter(folder, self.recorder)
         self.schema, self.updating = schema, False  # whether the rows are new ones of a finished run

@@ -1,0 +1,77 @@
+"""What people try first: a column left out, a row of a frame, a target that is misspelt, answers beside the truth."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import undrift as ud
+from undrift.errors import InputError
+
+pd = pytest.importorskip("pandas")
+
+
+def table(rows=120):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=rows)
+    frame = {"x": x, "shop": ["a", "b"] * (rows // 2), "note": [f"n{t}" for t in range(rows)], "sales": 2.0 * x + 0.1}
+    return pd.DataFrame(frame, index=np.arange(rows) * 2 + 5)
+
+
+@pytest.mark.parametrize("kind", ["frame", "rows"])
+def test_columns_are_left_out(kind):
+    frame = table()
+    given = frame if kind == "frame" else frame.to_dict("records")
+    stream = ud.Stream("sales", drop=["note"], speed="light")
+    answers = stream.play(given)
+    other = ud.Stream("sales", speed="light")
+    assert answers.yhat.tolist()[1:] == other.play(frame.drop(columns="note")).yhat.tolist()[1:]
+    assert stream.features.columns == ["x", "shop"]
+    stream.play(frame.drop(columns="note"))  # later rows need not have it
+    with pytest.raises(InputError, match=r"drop=\['nose'\]: the table has no such column.*Did you mean 'note'"):
+        ud.Stream("sales", drop=["nose"]).play(frame)
+
+
+def test_a_row_of_a_frame_is_a_row():
+    frame = table()
+    stream = ud.Stream("sales", drop=["note"], speed="light")
+    stream.play(frame[:100])
+    assert stream.predict(frame.iloc[100]).yhat == stream.predict(frame[100:101]).yhat
+    with pytest.raises(InputError, match=r"frame must be a data frame.*for an array make one: pd\.DataFrame"):
+        stream.predict(np.zeros((2, 3)))
+
+
+def test_a_table_without_the_target_is_not_learned():
+    frame = table()
+    stream = ud.Stream("sales", drop=["note"], speed="light")
+    stream.play(frame)
+    before = stream.copy()
+    for learn in (stream.play, stream.learn):
+        with pytest.raises(InputError, match=r"has no column 'sales' to learn; it has .*Did you mean 'Sales'"):
+            learn(frame.rename(columns={"sales": "Sales"}))
+    assert stream == before
+    with pytest.raises(InputError, match="target must be the name of the column to predict, got a DataFrame"):
+        ud.Stream(frame)
+
+
+def test_answers_stand_beside_the_truth():
+    frame = table()
+    stream = ud.Stream("sales", drop=["note"], speed="light")
+    out = stream.play(frame).to_frame()
+    assert list(out.index) == list(frame.index)
+    assert np.isnan(out.prediction.iloc[0])
+    assert out.prediction.iloc[1:].tolist() == stream.copy().clone().play(frame)["prediction"][1:].tolist()
+    later = stream.predict(frame[100:], quantiles=0.5)
+    assert list(later.to_frame().columns) == ["prediction", "lower", "upper", "q0.5"]
+    assert later.to_frame("polars").equals(pl.DataFrame(later.columns()))
+    skipped = ud.Stream("sales", drop=["note"], missing="skip", speed="light")
+    frame.loc[[7, 11], "x"] = np.nan
+    assert list(skipped.play(frame).to_frame().index) == [name for name in frame.index if name not in (7, 11)]
+
+
+def test_rows_whose_earlier_labels_are_not_known_have_no_interval():
+    frame = table()
+    stream = ud.Stream("sales", drop=["note"], lag=[1], speed="light")
+    stream.play(frame[:100])
+    blind = stream.predict(frame[100:105].drop(columns="sales"), quantiles=[0.5])
+    assert np.isnan(blind.lower).tolist() == np.isnan(blind.quantiles[:, 0]).tolist() == [False] + [True] * 4
+    assert not np.isnan(stream.predict(frame[100:105]).lower).any()
