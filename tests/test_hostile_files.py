@@ -12,7 +12,7 @@ import pytest
 import undrift as ud
 from undrift import store
 from undrift.ensemble import MultiOutputRegressor
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import DataError, InputError, ModelFileError
 
 VALUES = (None, -1, 10**5, 10**6, 10**40, "text", {"0": "a"}, {"float": "x"}, [1])
 
@@ -50,7 +50,22 @@ def played_series(series: int, season: int | None, **times: object) -> ud.Foreca
     return model
 
 
+def played_stream(kind: str) -> ud.Stream:
+    rows = [
+        {"when": f"2024-01-{1 + t // 24:02d}T{t % 24:02d}:00", "x": None if t % 9 == 0 else t % 5, "few": "ab"[t % 2]}
+        | {"many": f"m{t % 30}", "y": t % 7 + 0.5 if kind == "numbers" else ["low", "mid", "high"][t % 3]}
+        for t in range(90)
+    ]
+    more = {"lag": [1, 3], "calendar": True, "elapsed": True} if kind == "numbers" else {"task": "multiclass"}
+    stream = ud.Stream("y", speed="light", categories=5, **more)
+    stream.play(rows[:80])
+    stream.ask(rows[80:83], ["a", "b", 7])
+    return stream
+
+
 MODELS = {
+    "stream": lambda: played_stream("numbers"),
+    "stream of classes": lambda: played_stream("classes"),
     "vaw": lambda: played(ud.DiscountedVAW(half_life=float("inf"))),
     "aioli": lambda: played(ud.DiscountedAIOLI(curvature=0.5)),
     "mean": lambda: played(ud.DiscountedMean()),
@@ -108,6 +123,17 @@ def loaded(path) -> ud.Learner | None:
 def use(model: ud.Learner | None) -> None:
     """Predict and learn a row, unless the model refuses it."""
     if model is None:
+        return
+    if isinstance(model, ud.Stream):
+        row = {"when": "2024-02-01T05:00", "x": 2.5, "few": "a", "many": "new"}
+        for call in (model.predict, model.explain, model.ask):
+            with contextlib.suppress(InputError, DataError):
+                call(row)
+        for serial in model.waiting:
+            with contextlib.suppress(InputError, DataError):
+                model.tell(serial, 1.5)
+        with contextlib.suppress(InputError, DataError):
+            model.play([{**row, "y": 1.5}])
         return
     if isinstance(model, ud.Forecaster):
         core = model._core

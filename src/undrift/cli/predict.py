@@ -50,7 +50,7 @@ def predict(
     Labels in FILE only serve the lags of later rows; a row whose earlier labels are not known has no interval.
     Intervals were learned one row ahead: they are too narrow for later rows if the target drifts meanwhile.
 
-    With --explain, the columns are the prediction, the usual one (every column at its mean in the first rows), what
+    With --explain, the columns are the prediction, the usual one (every column at its mean over the last rows), what
     each column adds, and what they add together; of classes the log-odds of the likeliest label.
     """
     kind = None if out is None else out.suffix.lower()

@@ -379,10 +379,29 @@ class Features:
         """Go on where `state` left off."""
         self.rows, self.labels.classes, self.latest_time = values["rows"], values["classes"], values["latest"]
         self.taken, self.last_known_time = values["taken"], values["last_known_time"]
+        counts, times = (self.rows, self.taken), (self.latest_time, self.last_known_time)
+        if not all(type(count) is int and 0 <= count < 2**53 for count in counts) or not all(map(_is_instant, times)):
+            raise ValueError("counts and times of features cannot be used")
+        classes, task = self.labels.classes, self.schema.task
+        fine = classes is None if task == "regression" else isinstance(classes, list) and all(map(_is_text, classes))
+        if not fine or (task == "classification" and len(classes or ()) != 2):
+            raise ValueError("classes cannot be used")
         self.problems = DataProblems(values["problems"])
         self.statistics.resume(values["digests"], arrays)
         self.text_features.resume(values["features"][self._fixed :], values)
         self.last_labels, self.recent = arrays["late"].copy(), arrays["recent"].copy()
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_instant(text: object) -> bool:
+    """Whether a value is an instant as numpy writes it."""
+    try:
+        return isinstance(text, str) and np.array([text], dtype="datetime64[us]").size == 1
+    except ValueError:
+        return False
 
 
 def _cells(batch: RowBatch, name: str) -> Any:

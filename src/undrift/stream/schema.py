@@ -94,6 +94,18 @@ class Schema:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], time: str | None) -> Self:
         """Return the schema that `as_dict` gave, for a file whose times are in another column, or in none."""
+        texts_of = [
+            values["clock"],
+            values["task"],
+            *values["numbers"],
+            *values["texts"],
+            *values.get("many_texts", ()),
+        ]
+        if not all(isinstance(text, str) for text in texts_of) or not isinstance(time, (str, type(None))):
+            raise TypeError("names and kinds of columns must be texts")
+        spacing = values.get("spacing")
+        if spacing is not None and not (isinstance(spacing, float) and spacing > 0.0):
+            raise TypeError("the spacing of rows must be a number above 0")
         classes = None if values["classes"] is None else tuple(values["classes"])
         texts = tuple((name, tuple(found)) for name, found in values["texts"].items())
         many = tuple(values.get("many_texts", ()))

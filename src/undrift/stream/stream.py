@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from undrift.learners.serializable import Construction, Serializable, below_pref
 from undrift.online import OnlineRegressor
 from undrift.online.estimator import OnlineEstimator
 from undrift.stream.answers import Answers
-from undrift.stream.cells import LIMIT, RowBatch, UnreadableCell, parse_numbers
+from undrift.stream.cells import LIMIT, Cells, RowBatch, UnreadableCell, parse_numbers
 from undrift.stream.explanation import Explanation, explain_row
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features, Rows
@@ -78,7 +79,7 @@ class Stream(Serializable):
     ['shop']
     """
 
-    unusable = (KeyError, TypeError, ValueError, IndexError, AttributeError, InputError)
+    unusable = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError, InputError, DataError)
 
     def __init__(self, target: str | Settings, **settings: Any) -> None:
         if not isinstance(target, (str, Settings)):
@@ -499,9 +500,29 @@ class Stream(Serializable):
         self.features = Features(self.settings, schema)
         self.features.resume(saved["features"], below_prefix("features.", arrays))
         self._model.first_rows = np.array(arrays["first_rows"])
+        if self._model.first_rows.ndim != 1 or len(self._model.first_rows) > len(self.classes or ()):
+            raise ModelFileError("Stream: the saved classes cannot be used")
         self._references = {int(serial): reference for serial, reference in saved["references"]}
         self._serials = {reference: serial for serial, reference in self._references.items()}
         self._weights = {int(serial): float(weight) for serial, weight in saved["weights"]}
+        self._try()
+
+    def _try(self) -> None:
+        """Raise for a state that no stream writes: a row without values must pass, and the state be one for a file."""
+        features = self.features
+        assert features is not None  # it was just loaded
+        cells: dict[str, Cells] = {name: [None] for name in features.columns}
+        cells |= {name: [text] for name, texts in features.text_features.texts.items() for text in texts[:1]}
+        batch = RowBatch(np.array([features.taken + 1]), cells)
+        origin = _TableRows(self.settings, features.taken)
+        for where in ("later", "never"):
+            work = features.copy()
+            with np.errstate(all="ignore"):
+                rows = work.encode(batch, origin, where)
+                self._model.predict(rows._replace(elapsed=None), work)
+            work.know_label(features.rows, 0.0)
+        json.dumps(features.state()[0], allow_nan=False)
+        features.all_problems()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

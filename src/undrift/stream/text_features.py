@@ -193,10 +193,20 @@ class TextFeatures:
     def resume(self, names: Sequence[str], values: Mapping[str, Any]) -> None:
         """Go on where `state` left off; `names` are those of the features then."""
         before = len(self._taken)
+        if {*values["texts"]} != {*self.texts}:
+            raise ValueError("columns of texts cannot be used")
         self.names = list(names)
         self.texts = {name: list(texts) for name, texts in values["texts"].items()}
         self._places = {(name, text): place - before for name, text, place in values["places"]}
         self._mean_places = {name: place - before for name, place in values.get("mean_places", {}).items()}
+        places = [
+            *self._places.values(),
+            *(k + j for k in self._mean_places.values() for j in range(CategoryMeans.features)),
+        ]
+        if sorted(places) != [*range(len(self.names))]:
+            raise ValueError("places of features cannot be used")
+        if {*self._places} != {(name, text) for name, texts in self.texts.items() for text in texts}:
+            raise ValueError("texts of features cannot be used")
         if "means" in values:
             self._means.resume(values["means"])
 
