@@ -297,14 +297,15 @@ class Snapshots:
 
     def take(self, model: OnlineEstimator) -> None:
         """Read the model."""
-        spectrum, coef, combination = model.spectrum(), np.zeros(0), dict[str, float]()
+        view = model.inspect
+        spectrum, coef, combination = view.spectrum(), np.zeros(0), dict[str, float]()
         if self._lines:
-            line, combination = model.line(), model.combination()
+            line, combination = view.line(), view.combination()
             coef = np.append(line.coef, line.intercept)
         self.half_lives = spectrum.half_lives
-        self._rename(weights=model.candidates, combination=[*combination])
+        self._rename(weights=view.candidates, combination=[*combination])
         shares = np.array([*combination.values()])
-        row = Snapshot(float(model.rounds), spectrum.weights, model.weights, shares, coef)
+        row = Snapshot(float(model.rounds), spectrum.weights, view.weights, shares, coef)
         if self.rows and self.rows[-1].round == row.round:
             return
         self.rows.append(row)
