@@ -146,3 +146,12 @@ def test_labels_of_several_rows_are_told_by_their_names():
     stream.tell(list(names), [1.0, 2.0, 3.0])
     other.tell(other.ask(rows[:3]), [1.0, 2.0, 3.0])
     assert stream == other
+
+
+def test_a_row_that_is_asked_without_a_weight_counts_once():
+    rows = [{"x": float(t % 7), "w": 1.0 + t % 2, "y": float(t % 5)} for t in range(60)]
+    stream, other = (ud.Stream("y", weight="w", speed="light") for _ in range(2))
+    for each, row in ((stream, {"x": 1.0}), (other, {"x": 1.0, "w": 1.0})):
+        each.play(rows)
+        each.tell(each.ask(row), 2.0)
+    assert stream == other

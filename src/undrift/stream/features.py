@@ -141,7 +141,8 @@ class Features:
             fill_calendar(times, Z[:, made : self.lags.start], self.schema.calendar)
         for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
             self.problems.add("missing", name, line[holes])
-        weight = self._weights(batch, origin) if learning else None
+        weighted = labels == "here" or self.settings.weight in batch.columns
+        weight = self._weights(batch, origin) if learning and weighted else None
         keep = self._rows_to_keep(batch, origin, Z) if learning else None
         if keep is not None:
             line, y, Z = line[keep], y[keep], Z[keep]

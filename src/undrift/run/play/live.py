@@ -282,10 +282,10 @@ class LiveRun:
         """Begin the record of the rows, once their columns are known."""
         if self._folder is None and self._on_event is None:
             return
-        schema = self._stream.schema
+        schema, settings = self._stream.schema, self._stream.settings
         assert schema is not None  # a row was served
-        lags = naive_lags(self._settings, schema.seasons)
-        self._recorder = RunRecorder(self._stream, lags, watched=self._on_event is not None or self._settings.alert)
+        lags, watched = naive_lags(settings, schema.seasons), self._on_event is not None or settings.alert
+        self._recorder = RunRecorder(self._stream, lags, watched=watched)
         if self._folder is not None and self._source is not None:
             self._writer = RunWriter(self._folder, self._recorder)
             self._writer.provenance = make_provenance(self._source, self._command) | {"live": True}
