@@ -53,6 +53,9 @@ class Rows(NamedTuple):
 
     def parts(self) -> Iterator[tuple[slice, int]]:
         """Yield the rows between which no feature came, and how many features they have."""
+        if not len(self.brought):
+            yield slice(0, len(self.y)), self.Z.shape[1]
+            return
         edges = np.unique(np.clip(np.concatenate(([0], self.brought, [len(self.y)])), 0, len(self.y)))
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             yield slice(begin, end), self.Z.shape[1] - int(np.count_nonzero(self.brought > begin))
@@ -170,8 +173,9 @@ class Features:
 
     def _keep_recent(self, Z: Matrix) -> None:
         most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
-        wide = np.pad(self.recent, ((0, 0), (0, Z.shape[1] - self.recent.shape[1])))
-        self.recent = np.concatenate([wide, Z])[-most:]
+        new = Z.shape[1] - self.recent.shape[1]
+        earlier = np.pad(self.recent, ((0, 0), (0, new))) if new else self.recent
+        self.recent = np.concatenate([earlier, Z])[-most:]
 
     def usual_values(self) -> dict[str, float]:
         """Return the mean of each feature over the last rows; NaN where it was always missing, or is a candidate."""

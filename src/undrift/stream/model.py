@@ -66,8 +66,6 @@ class StreamModel:
         for part, width in rows.parts():
             table = Table(features.names[:width], rows.Z[part, :width])
             answers.append(self._close_alike(table, rows.between(part.start, part.stop), features.labels.classes))
-        if not answers:
-            return self._close_alike(Table(features.names, rows.Z), rows, features.labels.classes)
         return join_answers(answers)
 
     def _close_alike(self, table: Table, rows: Rows, classes: Sequence[str] | None) -> Answers:
@@ -79,7 +77,8 @@ class StreamModel:
         if isinstance(model, OnlineRegressor):
             trace = model.play(table, rows.y, interval=settings.level, quantiles=settings.quantiles or None, **context)
             ends = trace.lower, trace.upper
-            return _answer_numbers(facts, trace.yhat, trace.known, settings.level, ends, settings, trace.quantiles)
+            levels, quantiles = settings.quantiles, trace.quantiles
+            return _answer_numbers(facts, trace.yhat, trace.known, settings.level, ends, levels, quantiles)
         if self.task != "multiclass":
             trace = model.play(table, rows.y, **context)
             return _answer_two(facts, trace.yhat, trace.known, classes)
@@ -112,12 +111,11 @@ class StreamModel:
         if isinstance(model, OnlineRegressor):
             wanted = self.settings.level if level is None else level
             levels = self.settings.quantiles if quantiles is None else tuple(quantiles)
-            asked = self.settings.replace(quantiles=levels)
             none = np.empty(0)
             ends = model.predict_interval(table, wanted, elapsed=elapsed) if n else (none, none)
             yhat = model.predict(table, elapsed=elapsed) if n else none
             found = model.predict_quantiles(table, levels, elapsed=elapsed) if levels and n else None
-            return _answer_numbers(facts, yhat, known, wanted, ends, asked, found)
+            return _answer_numbers(facts, yhat, known, wanted, ends, levels, found)
         assert isinstance(model, OnlineClassifier)
         if self.task != "multiclass":
             odds = model.log_odds(table, elapsed=elapsed) if n else np.empty(0)
@@ -152,7 +150,7 @@ class StreamModel:
         level, levels = self.settings.level, self.settings.quantiles
         ends = np.array([row.bounds(level) for row in served], dtype=np.float64).reshape(-1, 2)
         quantiles = np.array([[row.quantile(q) for q in levels] for row in served]) if levels else None
-        return _answer_numbers(facts, yhat, known, level, (ends[:, 0], ends[:, 1]), self.settings, quantiles)
+        return _answer_numbers(facts, yhat, known, level, (ends[:, 0], ends[:, 1]), levels, quantiles)
 
     def tell(self, served: ServedPrediction, number: float, classes: Sequence[str] | None, weight: float) -> None:
         """Learn the label of a row that was served, a number or the number of a class; NaN for none."""
@@ -199,7 +197,7 @@ def _facts(serial: NDArray[np.int64], rows: Rows) -> dict[str, Any]:
 
 
 def _answer_numbers(
-    facts: dict[str, Any], yhat: Any, known: Any, level: float, ends: Any, settings: Settings, quantiles: Any
+    facts: dict[str, Any], yhat: Any, known: Any, level: float, ends: Any, levels: tuple[float, ...], quantiles: Any
 ) -> Answers:
     """Return answers of numbers; an interval has both ends or none."""
     lower, upper = (_finite(end) for end in ends)
@@ -207,7 +205,7 @@ def _answer_numbers(
     bounds = {"lower": np.where(there, lower, np.nan), "upper": np.where(there, upper, np.nan)}
     yhat, known = np.atleast_1d(yhat), _all(known, np.size(yhat))
     found = None if quantiles is None else np.where(known[:, None], _finite(quantiles), np.nan)
-    more: dict[str, Any] = {"levels": settings.quantiles, "quantiles": found, **bounds}
+    more: dict[str, Any] = {"levels": levels, "quantiles": found, **bounds}
     return Answers(**facts, yhat=np.where(known, yhat, np.nan), known=known, level=level, **more)
 
 
