@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, arb_mat, arf, ctx
+from flint import arb, arb_mat, arf, ctx, fmpq_mat
 
 from tests.accuracy.wide import Floats
 from tests.twins.reference import log_odds
@@ -22,11 +22,11 @@ class Odds(NamedTuple):
     slope: arf
 
 
-def closed_loop(U: Floats, prior: arb_mat, labels: Floats, beta: float, bend: float, bits: int = 256) -> Floats:
+def closed_loop(U: Floats, prior: fmpq_mat, labels: Floats, beta: float, bend: float, bits: int = 256) -> Floats:
     """Return the log-odds of every round."""
     ctx.prec = bits
     dim = U.shape[1]
-    L, D = _factor(prior, dim)
+    L, D = _factor(arb_mat(prior), dim)
     theta, discount, one = [arf(0)] * dim, arf(beta), arf(1)
     out = np.empty(len(U))
     for t, (row, label) in enumerate(zip(U.tolist(), labels.tolist(), strict=True)):

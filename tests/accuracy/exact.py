@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 from tests.accuracy.wide import BLOCK, Floats, integers, sums
 
@@ -32,7 +32,7 @@ class Past(NamedTuple):
     weight: Floats
     effect: Floats
     beta: float
-    prior: arb_mat
+    prior: fmpq_mat
 
 
 class Exact(NamedTuple):
@@ -86,7 +86,7 @@ class _Integers:
         ctx.prec = self.bits + 64
         self._advance(t)
         z = arb_mat(self.dim, 1, [arb(float(v)) for v in self.past.Z[t]])
-        G = self.G + self.past.prior * arb(self.past.beta) ** (t + 1)
+        G = self.G + arb_mat(self.past.prior) * arb(self.past.beta) ** (t + 1)
         both = arb_mat(self.dim, 2, [x for j in range(self.dim) for x in (self.q[j, 0], z[j, 0])])
         try:
             solved = z.transpose() * G.solve(both)
@@ -158,5 +158,6 @@ class _Integers:
         return arb_mat(d, d, G_out), arb_mat(d, 1, q_out)
 
 
-def identity(dim: int, reg: float) -> arb_mat:
-    return arb_mat(dim, dim, [arb(reg) if i == j else arb(0) for i in range(dim) for j in range(dim)])
+def identity(dim: int, reg: float) -> fmpq_mat:
+    diagonal = fmpq(*reg.as_integer_ratio())
+    return fmpq_mat(dim, dim, [diagonal if i == j else fmpq(0) for i in range(dim) for j in range(dim)])

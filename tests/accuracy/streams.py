@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, arb_mat, fmpq, fmpq_mat
+from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
 from tests.accuracy.wide import Floats
@@ -48,16 +48,15 @@ class Case(NamedTuple):
         luck = np.random.default_rng(len(self.y)).random(len(self.y))
         return np.where(luck < 1.0 / (1.0 + np.exp(-2.0 * np.clip(self.y, -300.0, 300.0))), 1.0, -1.0)
 
-    def prior(self, reg: float = 1.0) -> arb_mat:
-        """Return A_0 of the reduced problem, reg (M'M)^-1.
+    def prior(self) -> fmpq_mat:
+        """Return A_0 of the reduced problem, (M'M)^-1, exactly.
 
         The leader lies in the range of M, x = M w, so |x|^2 = v' (M'M)^-1 v with v = M'x the coefficients of U: the
         reduced problem has the same predictions and leverages in every round, not only in the limit.
         """
         gram = self.M.T @ self.M
         dim = len(gram)
-        inverse = fmpq_mat(dim, dim, [fmpq(int(v)) for v in gram.ravel()]).inv()
-        return arb_mat(dim, dim, [arb(x) * arb(reg) for x in inverse.entries()])
+        return fmpq_mat(dim, dim, [fmpq(int(v)) for v in gram.ravel()]).inv()
 
 
 def make(name: str, dim: int, rounds: int, seed: int) -> Case:

@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from flint import arf, fmpq, fmpq_mat
+from flint import arf, ctx, fmpq, fmpq_mat
 
 from tests.accuracy import measure, wide
 from tests.accuracy.closed import closed_loop, logistic_round
@@ -55,6 +55,16 @@ def test_rows_beyond_reach_change_nothing_that_is_returned():
     assert late.m.overlaps(chained.m)
     assert late.h.overlaps(chained.h)
     assert float(late.m.rad()) < 1e-30
+
+
+def test_answers_do_not_depend_on_the_precision_that_somebody_left():
+    case = make("combination", 6, 60, seed=1)
+    found = []
+    for left in (20, 4000):
+        ctx.prec = left
+        answer = exact(Past(case.U, np.ones(60), case.y, 0.5, case.prior()), [6, 12])[12]
+        found.append((float(answer.m), float(answer.h)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("size", [30, 200, 2000])
