@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,9 +41,9 @@ def certify(
     forecast of that step.
     """
     from undrift.run import certify_run, replay_run
-    from undrift.run.forecast.forecast_folder import STATE as FORECAST
+    from undrift.run.state_file import find_kind
 
-    if os.path.lexists(run / FORECAST):
+    if find_kind(run) == "forecast":
         return _certify_forecasts(run, within, replay=replay, json=json)
     with ProgressBar(quiet=json) as bar:
         same = replay_run(run) if replay else None

@@ -30,12 +30,12 @@ def update(
     file that was learned already changes nothing: a note says so, and the exit code is 0. Exit code 6: a run with
     --alert found changes in the new rows.
     """
-    from undrift.fleet.state_store import STORE_FILE as FLEET
-    from undrift.run.forecast.forecast_folder import STATE as FORECAST
-    from undrift.run.play.state import STATE as RUN
+    from undrift.fleet.state_store import STORE_FILE
+    from undrift.run.state_file import find_kind
 
-    kinds = {FORECAST: _update_forecast, RUN: _update_run, FLEET: _update_fleet}
-    found = next((command for name, command in kinds.items() if os.path.lexists(folder / name)), None)
+    kinds = {"forecast": _update_forecast, "run": _update_run, "fleet": _update_fleet}
+    unfinished = "fleet" if os.path.lexists(folder / STORE_FILE) else ""
+    found = kinds.get(find_kind(folder) or unfinished)
     if found is None:
         raise InputError(
             f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"

@@ -16,7 +16,7 @@ from undrift.report.run_page import render
 from undrift.report.run_text import error_sentence
 from undrift.report.scores import score_predictors
 from undrift.run import RunData, Settings, certify_run, play_file, read_run, write_report
-from undrift.run.play.state import STATE
+from undrift.run.state_file import STATE
 from undrift.stream import Stream
 from undrift.stream.extras import log_sentence, polars
 from undrift.stream.frames import Frame, read_table

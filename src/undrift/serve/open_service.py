@@ -13,11 +13,12 @@ from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.forecast.forecast_folder import STATE, ForecastFolder
+from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import load_stream
-from undrift.run.play.state import read_state
+from undrift.run.play.state import read_run
+from undrift.run.state_file import find_kind
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.journal import Journal
@@ -71,7 +72,7 @@ def open_service(
         if is_fleet:
             held.enter_context(Folder(given, "fleet").hold_lock())
         elif given.is_dir():
-            read_state(given)  # refuses what is no run before anything is made there
+            read_run(given)  # refuses what is no run before anything is made there
             held.enter_context(RunFolder(given).files.hold_lock())
         folder = Folder(
             given / "service" if given.is_dir() else given.with_name(f"{given.stem}-service"), "service", names=NAMES
@@ -108,7 +109,7 @@ def open_journal(folder: Folder, durable: bool) -> Iterator[Journal]:
 
 def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
     """Return the model of a finished run with what makes features of rows like its own, and the file's digest."""
-    state = read_state(folder)
+    state = read_run(folder)
     if state["status"] != "finished" or state["model"] is None:
         raise InputError(f"{folder}: this run is not finished; continue it with --resume, then serve it")
     file = regular_file(folder, state["model"])
@@ -147,7 +148,7 @@ def _digest(file: Path) -> str:
 
 def holds_forecasts(path: str | os.PathLike[str]) -> bool:
     """Whether a folder is one of forecasts."""
-    return (Path(path) / STATE).is_file()
+    return Path(path).is_dir() and find_kind(Path(path)) == "forecast"
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ class Forecast(PathDriver):
             return Answers(read_certificates(out), single=True)
         import polars as pl
 
-        state = parse_json((out / "forecast.json").read_text(encoding="utf-8"))
+        state = parse_json((out / "run.json").read_text(encoding="utf-8"))
         return Answers(table_columns(pl.read_parquet(out / state["files"]["forecasts"])))
 
 

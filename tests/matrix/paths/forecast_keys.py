@@ -38,7 +38,7 @@ class ForecastKeys(PathDriver):
         out = forecast_file(scenario, folder, keyed_columns(scenario), "--key", "key", rows_at_once=2)
         if "certify" in scenario.options:
             return Answers(read_certificates(out), single=True)
-        state = parse_json((out / "forecast.json").read_text(encoding="utf-8"))
+        state = parse_json((out / "run.json").read_text(encoding="utf-8"))
         table = pl.concat([pl.read_parquet(out / name) for name in state["parts"]])
         return Answers(
             {

@@ -70,7 +70,7 @@ def test_rows_day_by_day_are_the_same_as_one_file(begun, capsys):
     shown = json.loads(capsys.readouterr().out)
     assert (shown["added"], shown["skipped"], shown["rounds"]) == (50, 0, 400)
     assert states(begun / "first").keys() == states(begun / "whole").keys()
-    learned = json.loads((begun / "first" / "fleet.json").read_text())["learned"]
+    learned = json.loads((begun / "first" / "run.json").read_text())["learned"]
     assert [(one["rows"], one["skipped"]) for one in learned] == [(300, 0), (60, 10), (50, 0)]
     again = [row for row in table(begun / "first", "predictions.csv") if row[4] != "duplicate"]
     assert again == table(begun / "whole", "predictions.csv")
@@ -126,10 +126,10 @@ def test_what_was_learned_changes_nothing(begun, capsys):
 
 
 def test_a_plan_that_is_missing_or_damaged_is_one_sentence(begun, capsys):
-    (begun / "first" / "fleet.json").write_text("{")
+    (begun / "first" / "run.json").write_text("{")
     assert update(begun / "first", begun / "whole.csv") == 3
     assert "damaged" in capsys.readouterr().err
-    (begun / "first" / "fleet.json").unlink()
+    (begun / "first" / "run.json").unlink()
     assert update(begun / "first", begun / "whole.csv") == 2
     assert "give its undrift fleet command again first" in capsys.readouterr().err
 
@@ -223,7 +223,7 @@ def test_more_rows_than_are_held_are_let_go_and_told(tmp_path):
     assert statuses(folder).count("expired") == 60 - 3 * 5
     assert update(folder, write(tmp_path / "told.csv", rows)) == 0
     assert statuses(folder).count("labelled") == 3 * 5
-    assert json.loads((folder / "fleet.json").read_text())["settings"]["hold"] == 5
+    assert json.loads((folder / "run.json").read_text())["settings"]["hold"] == 5
 
 
 def test_a_column_of_times_that_is_not_used_is_named_at_the_first_command(tmp_path, capsys):

@@ -35,7 +35,7 @@ def write(path, times, values, names=("value",), keep=None):
 
 
 def state(folder):
-    return json.loads((folder / "forecast.json").read_text())
+    return json.loads((folder / "run.json").read_text())
 
 
 def contents(folder):

@@ -44,7 +44,7 @@ def test_the_folder_has_the_next_steps_and_an_update_replaces_them(tmp_path, cap
         assert [row["series"] for row in found] == ["value"] * 8 + ["'=other"] * 8
         assert [row["time"] for row in found[:8]] == [row["time"] for row in found[8:]]
         assert [row["time"] for row in found[:8]] == [str(one) for one in TIMES[rows : rows + 8]]
-        state = json.loads((out / "forecast.json").read_text())
+        state = json.loads((out / "run.json").read_text())
         said = Forecaster.load(out / state["files"]["model"]).forecast()
         assert [float(row["forecast"]) for row in found] == said.yhat.ravel().tolist()
         assert [float(row["upper"]) for row in found] == said.upper.ravel().tolist()
@@ -89,12 +89,11 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path, capsys):
 def test_a_state_that_names_no_files_is_called_damaged(tmp_path, files, capsys):
     out, path = tmp_path / "out", write(tmp_path / "a.csv", range(60))
     assert run(["forecast", path, "-t", "value", "-H", "2", "-o", str(out), "--no-report", "-q"]) == 0
-    state = json.loads((out / "forecast.json").read_text())
-    (out / "forecast.json").write_text(json.dumps(state | {"files": files}))
+    state = json.loads((out / "run.json").read_text())
+    (out / "run.json").write_text(json.dumps(state | {"files": files}))
     capsys.readouterr()
     for command in ("predict", "update"):
         assert run([command, str(out), path]) == 3
         assert (
-            capsys.readouterr().err
-            == f"undrift: {out / 'forecast.json'}: damaged; forecast the file again with --force\n"
+            capsys.readouterr().err == f"undrift: {out / 'run.json'}: damaged; forecast the file again with --force\n"
         )

@@ -18,8 +18,9 @@ from undrift.errors import DataError, InputError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
 from undrift.run.play.run_loop import load_stream
-from undrift.run.play.state import STATE, read_state
+from undrift.run.play.state import read_run
 from undrift.run.read.source import Source
+from undrift.run.state_file import find_kind
 from undrift.stream import Answers, Explanation, Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
@@ -166,16 +167,14 @@ def explanation_columns(explained: Sequence[Explanation]) -> dict[str, Any]:
 
 def _refuse_other_folders(folder: Path) -> None:
     """Refuse the folder of a fleet or of forecasts with where its predictions are."""
-    if os.path.lexists(folder / STATE):
-        return
-    if os.path.lexists(folder / STORE_FILE):
+    kind = find_kind(folder)
+    if kind == "fleet" or (kind is None and os.path.lexists(folder / STORE_FILE)):
         raise InputError(
             f"{folder}: the folder of a fleet, not of a run; undrift update {folder} FILE predicts rows without a "
             "target, as the last lines of predictions.csv"
         )
-    forecasts = ForecastFolder(folder)
-    if forecasts.exists:
-        ahead = folder / forecasts.read_state()["files"].get("next", NEXT)
+    if kind == "forecast":
+        ahead = folder / ForecastFolder(folder).read_state()["files"].get("next", NEXT)
         raise InputError(
             f"{folder}: a folder of forecasts, not of a run; the next steps are in {ahead}, and undrift update "
             f"{folder} FILE learns new rows"
@@ -199,7 +198,7 @@ def predict_file(
     if not Path(model).is_file():
         folder = Path(model)
         _refuse_other_folders(folder)
-        state = read_state(folder)
+        state = read_run(folder)
         if state["model"] is None:
             raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
         stream = load_stream(regular_file(folder, state["model"]))

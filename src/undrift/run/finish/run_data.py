@@ -19,7 +19,8 @@ from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.online.inspection import GateUse
 from undrift.run.play.recorder import LOG_ODDS
 from undrift.run.play.run_folder import REPORT, RunFolder
-from undrift.run.play.state import NOT_CERTIFIED, RunState, explain_damage
+from undrift.run.play.state import NOT_CERTIFIED, RunState
+from undrift.run.state_file import explain_damage
 from undrift.stream.answers import probability_column
 from undrift.stream.cells import Lines, Times
 from undrift.stream.extras import polars

@@ -1,20 +1,17 @@
-"""FleetPlan: what the first file of a fleet decided, and which files were learned; fleet.json, for `undrift update`."""
+"""FleetPlan: what the first file of a fleet decided, and which files were learned; run.json, for `undrift update`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from undrift._internal.folder import Folder, regular_file
-from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift._internal.folder import Folder
+from undrift.errors import InputError
+from undrift.fleet.state_store import STORE_FILE
 from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
 from undrift.run.fleet.orders import TimeColumn
+from undrift.run.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.stream.settings import FleetSettings
-
-PLAN = "fleet.json"
-FORMAT = 2
-LONGEST = 64 << 20
 
 
 class LearnedFile(NamedTuple):
@@ -46,7 +43,6 @@ class FleetPlan(NamedTuple):
         """Put the plan into the folder of the fleet."""
         columns = self.columns
         plan = {
-            "format": FORMAT,
             "settings": self.settings.as_dict(),
             "waiting_orders": columns.fleet.wait,
             "features": list(columns.fleet.fields.features),
@@ -58,35 +54,19 @@ class FleetPlan(NamedTuple):
             "made": columns.made.as_json(),
             "learned": [one._asdict() for one in self.learned],
         }
-        folder.put(PLAN, (json.dumps(plan, indent=1) + "\n").encode())
+        folder.put(STATE, write_state(plan, "fleet"))
 
 
 def read_plan(folder: Path) -> FleetPlan:
     """Return the plan of a fleet whose first file was learned to its end."""
-    if not (folder / PLAN).exists():
+    if not (folder / STATE).exists() and (folder / STORE_FILE).exists() and find_kind(folder) is None:
         raise InputError(
-            f"{folder}: this fleet has no {PLAN}, so its first file was not finished; give its undrift fleet command "
+            f"{folder}: this fleet has no {STATE}, so its first file was not finished; give its undrift fleet command "
             "again first"
         )
-    path = regular_file(folder, PLAN)
-    with path.open("rb") as file:
-        text = file.read(LONGEST)
-    try:
-        plan = json.loads(text)
-        if plan["format"] > FORMAT:
-            raise ModelFileError(f"{path}: written by a newer undrift; upgrade it")
-        if plan["format"] < FORMAT:
-            raise ModelFileError(
-                f"{path}: written by an earlier undrift; give the undrift fleet command of its first file again with "
-                "--force"
-            )
+    plan = read_state(folder, "fleet")
+    with explain_damage(folder, "fleet"):
         return _from_json(plan)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UndriftError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(
-            f"{path}: damaged; give the undrift fleet command of its first file again with --force"
-        ) from None
 
 
 def _from_json(plan: dict[str, Any]) -> FleetPlan:

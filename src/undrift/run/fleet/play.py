@@ -18,16 +18,17 @@ from undrift.fleet import FleetRun
 from undrift.fleet.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.columns import infer_fleet_columns
-from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
+from undrift.run.fleet.plan import FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.read.source import Source
+from undrift.run.state_file import STATE
 from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""
 REPORT = "report.html"
-WRITTEN = (PREDICTIONS, KEYS, PLAN, REPORT)
+WRITTEN = (PREDICTIONS, KEYS, STATE, REPORT)
 """Files of a fleet beside its states."""
 DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
 """Settings that decide about the results and that neither the model nor its columns show."""
@@ -117,7 +118,7 @@ def play_fleet(
 
 def _updates_since(folder: Folder, digest: str) -> list[LearnedFile]:
     """Return the files that updates learned after this one; refuse it if one of them was this one with rows added."""
-    learned = read_plan(folder.path).learned if (folder.path / PLAN).exists() else []
+    learned = read_plan(folder.path).learned if (folder.path / STATE).exists() else []
     if not learned or learned[0].source != digest:
         return []
     if any(one.source == digest for one in learned[1:]):

@@ -1,7 +1,7 @@
-"""The folder of forecasts: what counts is what `forecast.json` names, and it is renamed into place last.
+"""The folder of forecasts: what counts is what `run.json` names, and it is renamed into place last.
 
 ```
-forecast.json            settings, plan, how far it is, files that were learned, scores, and the names that count
+run.json                 settings, plan, how far it is, files that were learned, scores, and the names that count
 forecasts-*.parquet      series, origin, step, time, yhat, lower, upper of every origin
 values-*.parquet         the values as they were learned: time and one column for each series
 next.csv                 the next steps: series, step, time, forecast, lower, upper
@@ -22,7 +22,6 @@ next-*.parquet           the next steps of every key
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,12 +30,11 @@ from typing import Any
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
+from undrift.run.state_file import STATE, explain_damage, read_state, write_state
 from undrift.stream.extras import LITERAL, polars
 
-STATE, NEXT, REPORT = "forecast.json", "next.csv", "report.html"
-NAMES = r"forecast\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
-FORMAT = 1
-LONGEST = 64 << 20
+NEXT, REPORT = "next.csv", "report.html"
+NAMES = r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
 
 
 class ForecastFolder:
@@ -58,20 +56,14 @@ class ForecastFolder:
             yield
 
     def read_state(self) -> dict[str, Any]:
-        """Return what `forecast.json` holds."""
-        path = regular_file(self.path, STATE)
-        try:
-            with path.open("rb") as file:
-                state = json.loads(file.read(LONGEST))
-            if state["format"] > FORMAT:
-                raise ModelFileError(f"{path}: written by a newer undrift; upgrade it")
+        """Return what `run.json` holds."""
+        state = read_state(self.path, "forecast")
+        with explain_damage(self.path, "forecast"):
             for name in ("settings", "plan", "rows", "learned", "files"):
                 state[name]
             if not all(isinstance(name, str) for name in dict.values(state["files"])):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ModelFileError(f"{path}: damaged; forecast the file again with --force") from None
-        return dict(state)
+                raise TypeError("'files' must hold names")
+        return state
 
     def read_model(self, state: dict[str, Any]) -> Forecaster:
         """Return the forecaster after the last commit."""
@@ -114,8 +106,7 @@ class ForecastFolder:
 
     def _put_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """Put the state in place, and drop files that it does not name."""
-        state = {**state, "format": FORMAT}
-        self.files.put(STATE, (json.dumps(state, indent=1, allow_nan=False) + "\n").encode())
+        self.files.put(STATE, write_state(state, "forecast"))
         more = [*state.get("parts", ()), *(one["name"] for one in state.get("shards", ()))]
         self.files.delete_except([STATE, REPORT, *state["files"].values(), *more])
         return state

@@ -1,6 +1,6 @@
 """`forecast_keys` and `update_keys`: a forecaster of its own for every key of a file, and new rows later.
 
-Only the file's columns and the forecasters of one shard are in memory. What counts is what `forecast.json` names: a
+Only the file's columns and the forecasters of one shard are in memory. What counts is what `run.json` names: a
 kill loses what was not committed, and the same command goes on behind it.
 """
 
@@ -44,7 +44,7 @@ class KeysResult(NamedTuple):
 
     folder: Path
     state: dict[str, Any]
-    """What `forecast.json` holds."""
+    """What `run.json` holds."""
     keys: Any
     """A row for each key: rows, last time, season, errors beside both naive forecasts, coverage (a frame)."""
     added: int

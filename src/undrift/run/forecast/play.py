@@ -29,7 +29,7 @@ class ForecastResult(NamedTuple):
 
     folder: Path
     state: dict[str, Any]
-    """What `forecast.json` holds."""
+    """What `run.json` holds."""
     model: Forecaster
     times: Seconds | None
     """Of the rows learned."""

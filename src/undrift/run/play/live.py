@@ -24,8 +24,9 @@ from undrift.events import Event
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import RunWriter, make_provenance
-from undrift.run.play.state import RunState, explain_damage, settings_of
+from undrift.run.play.state import RunState, settings_of
 from undrift.run.read.source import Source
+from undrift.run.state_file import explain_damage
 from undrift.stream import Answers, Stream
 from undrift.stream.cells import RowBatch, is_missing
 from undrift.stream.features import Rows

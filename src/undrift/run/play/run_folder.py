@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.run.play.state import FORMAT, STATE, RunState, read_state
+from undrift.run.play.state import RunState, read_run
+from undrift.run.state_file import STATE, write_state
 from undrift.run.tables import join_parquet, scan_parts
 from undrift.stream import Stream
 from undrift.stream.extras import polars
@@ -65,7 +66,7 @@ class RunFolder:
 
     def state(self) -> RunState:
         """Return what the last commit wrote."""
-        return read_state(self.path)
+        return read_run(self.path)
 
     def adopt_files(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
@@ -86,8 +87,7 @@ class RunFolder:
         if state["settings"].get("alert"):  # the same that the state says, for programs that read lines
             lines = [json.dumps(event, allow_nan=False) + "\n" for event in state.get("events", [])]
             self.files.put(EVENTS, "".join(lines).encode(), durable=False)
-        text = json.dumps({"format": FORMAT, **state}, indent=1, allow_nan=False)
-        self.files.put(STATE, text.encode())
+        self.files.put(STATE, write_state(state, "run"))
 
     def write_table(self, name: str, frame: DataFrame) -> None:
         """Write one part of the predictions, whole or not at all."""

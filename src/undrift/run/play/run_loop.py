@@ -17,9 +17,10 @@ from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.errors import DataError, InputError, ModelFileError
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.state import RunState, explain_damage
+from undrift.run.play.state import RunState
 from undrift.run.read.rows_in_order import read_rows
 from undrift.run.read.source import Source
+from undrift.run.state_file import explain_damage
 from undrift.stream import Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars

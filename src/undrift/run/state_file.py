@@ -1,0 +1,114 @@
+"""`run.json`: the one file of a folder that names what counts; read as if a stranger had written it.
+
+A folder is of one kind: a run (over a file, a pipe or a service), a fleet, or forecasts. Whatever the kind, `run.json`
+says its format, its kind, its settings and the ledger of what was learned, and it is renamed into place last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from undrift._internal.folder import regular_file
+from undrift.errors import InputError, ModelFileError, UndriftError
+
+STATE = "run.json"
+FORMAT = 4
+"""Of the folder; those of earlier formats, which no release wrote, are refused."""
+LARGEST = 1 << 26
+"""Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
+COMMANDS = {"run": "undrift run", "fleet": "undrift fleet", "forecast": "undrift forecast"}
+"""The command that makes a folder of each kind."""
+EARLIER = {"fleet.json": "fleet", "forecast.json": "forecast"}
+"""What named the files of a folder before 0.3."""
+State = dict[str, Any]
+"""What `run.json` holds."""
+
+
+def find_kind(folder: Path) -> str | None:
+    """Return the kind of a folder, None if nothing of ours is there; refuse one that cannot be read."""
+    if os.path.lexists(folder / STATE):
+        return str(_read_head(folder)["kind"])
+    _refuse_earlier(folder)
+    return None
+
+
+def read_state(folder: Path, kind: str) -> State:
+    """Return what the last commit of a folder of this kind wrote, or say what is wrong with it."""
+    command = COMMANDS[kind]
+    if not os.path.lexists(folder / STATE):
+        _refuse_earlier(folder)
+        raise InputError(f"{folder}: no {kind} here ({STATE} is missing); name a folder of `{command}`")
+    state = _read_head(folder)
+    if state["kind"] != kind:
+        other = COMMANDS[state["kind"]]
+        raise InputError(f"{folder}: this is a folder of `{other}`; name one of `{command}`")
+    return state
+
+
+def write_state(state: Mapping[str, Any], kind: str) -> bytes:
+    """Return the text of `run.json`."""
+    head = {"format": FORMAT, "kind": kind}
+    return (json.dumps(head | {**state} | head, indent=1, allow_nan=False) + "\n").encode()
+
+
+@contextlib.contextmanager
+def explain_damage(folder: Path, kind: str = "run") -> Iterator[None]:
+    """Turn the errors that reading a damaged `run.json` leads to into one sentence."""
+    try:
+        yield
+    except UndriftError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{folder / STATE}: damaged or edited ({_reason(error)}); {_afresh(kind)}") from None
+
+
+def _read_head(folder: Path) -> State:
+    """Return what `run.json` holds, of whatever kind."""
+    path = regular_file(folder, STATE)
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ModelFileError(f"{path}: far larger than any that undrift writes; name a folder that it made")
+        state = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, UndriftError):
+            raise
+        raise ModelFileError(f"{path}: cannot be read ({_reason(error)}); {_afresh('run')}") from None
+    if not isinstance(state, dict) or type(state.get("format")) is not int:
+        raise ModelFileError(f"{path}: not written by undrift; name a folder that it made")
+    if state["format"] < FORMAT:
+        raise _too_old(path, "run")
+    if state["format"] > FORMAT:
+        raise ModelFileError(f"{path}: format {state['format']} is newer than this undrift reads; upgrade undrift")
+    if state.get("kind") not in COMMANDS:
+        raise ModelFileError(f"{path}: damaged or edited ('kind' is {state.get('kind')!r:.40}); {_afresh('run')}")
+    return state
+
+
+def _refuse_earlier(folder: Path) -> None:
+    """Refuse a folder that an earlier undrift wrote."""
+    for name, kind in EARLIER.items():
+        if os.path.lexists(folder / name):
+            raise _too_old(folder / name, kind)
+
+
+def _too_old(path: Path, kind: str) -> ModelFileError:
+    return ModelFileError(f"{path}: written by an undrift before 0.3; {_afresh(kind)}")
+
+
+def _afresh(kind: str) -> str:
+    return f"learn its file again: {COMMANDS[kind]} FILE --force"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyError):
+        return f"{str(error)[:80]} is missing"
+    return f"{str(error).splitlines()[0][:120]}" if str(error) else type(error).__name__
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
