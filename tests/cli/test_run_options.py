@@ -74,7 +74,7 @@ def test_a_settings_file_names_what_options_name_and_options_win(rows, command):
         if value is not True:
             words += [flag_of(name), ",".join(map(str, value)) if isinstance(value, list) else value]
     assert rows(command, "s.csv", *words, "--limit", "50", "--no-report", "-o", "b", "--quiet")[0] == 0
-    a, b = (json.loads((Path(out) / f"{command}.json").read_text())["settings"] for out in "ab")
+    a, b = (json.loads((Path(out) / "run.json").read_text())["settings"] for out in "ab")
     assert a == b
     assert a["limit"] == 50
     assert all(a[name] == value for name, value in options.items())

@@ -41,7 +41,7 @@ def test_texts_and_the_calendar_are_features_of_every_key(folder):
     frame = frame_of()
     frame.write_csv("t.csv")
     assert run(["fleet", "t.csv", *OPTIONS, "--categories", "2", "--calendar", "-o", "out"]) == 0
-    plan = json.loads(Path("out/fleet.json").read_text())
+    plan = json.loads(Path("out/run.json").read_text())
     kept = [name for name in plan["features"] if name.startswith("offer=")]
     assert plan["features"] == ["price", *Calendar(hours=False).names(), *kept]
     most = frame["offer"].value_counts(sort=True)["offer"][:2].to_list()
@@ -173,7 +173,7 @@ def test_a_feature_of_two_texts_is_used(folder, texts, capsys):
     assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,promo", "-o", "out"]) == 0
     assert {row["status"] for row in rows_of("out")} == {"ok"}
     assert all(float(row["skill"]) > 0.9 for row in rows_of("out", "keys.csv"))
-    assert json.loads(Path("out/fleet.json").read_text())["features"][0] == "price"
+    assert json.loads(Path("out/run.json").read_text())["features"][0] == "price"
 
 
 def test_a_feature_that_says_no_in_all_first_rows_is_used_once_it_says_yes(folder, monkeypatch):
@@ -199,7 +199,7 @@ def test_other_texts_that_are_named_as_features_are_refused_before_any_work(fold
 def test_a_feature_that_is_empty_so_far_is_a_number(folder):
     frame_of().with_columns(extra=pl.lit("")).write_csv("t.csv")
     assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,extra", "-o", "out"]) == 0
-    assert json.loads(Path("out/fleet.json").read_text())["features"] == ["price", "extra"]
+    assert json.loads(Path("out/run.json").read_text())["features"] == ["price", "extra"]
 
 
 def test_a_time_that_is_named_as_a_feature_is_refused(folder, capsys):
@@ -218,7 +218,7 @@ def test_times_are_found_as_people_write_them(folder, form, by, capsys):
         assert run(["fleet", f"{name}.csv", *LOUD, "--calendar", "-o", name]) == 0
     assert rows_of("t") == rows_of("iso")
     assert f"'day' is read as a time written {form} (" in capsys.readouterr().err
-    assert json.loads(Path("t/fleet.json").read_text())["time"] == ["day", form, "us"]
+    assert json.loads(Path("t/run.json").read_text())["time"] == ["day", form, "us"]
 
 
 def test_what_may_be_day_or_month_first_is_not_guessed(folder, capsys):

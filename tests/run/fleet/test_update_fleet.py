@@ -128,7 +128,7 @@ def test_what_was_learned_changes_nothing(begun, capsys):
 def test_a_plan_that_is_missing_or_damaged_is_one_sentence(begun, capsys):
     (begun / "first" / "run.json").write_text("{")
     assert update(begun / "first", begun / "whole.csv") == 3
-    assert "damaged" in capsys.readouterr().err
+    assert "run.json: cannot be read" in capsys.readouterr().err
     (begun / "first" / "run.json").unlink()
     assert update(begun / "first", begun / "whole.csv") == 2
     assert "give its undrift fleet command again first" in capsys.readouterr().err

@@ -303,10 +303,12 @@ def test_a_state_that_no_run_writes_is_one_sentence(tmp_path, rows):
         ('{"format": ' + "9" * 10_000 + "}", r"run\.json: cannot be read"),
         ('{"format": 3, "rows": NaN}', "NaN is not JSON"),
         ("\0", r"run\.json: cannot be read"),
-        ("[1]", "not a run of undrift's"),
+        ("[1]", "not written by undrift"),
         ('{"format": 99}', "format 99 is newer than this undrift reads"),
         ('{"format": 2}', r"written by an undrift before 0\.3; learn its file again: undrift run FILE --force"),
-        ('{"format": 3}', "damaged or edited .*is missing"),
+        ('{"format": 3}', r"written by an undrift before 0\.3; learn its file again: undrift run FILE --force"),
+        ('{"format": 4}', "damaged or edited .*'kind' is None"),
+        ('{"format": 4, "kind": "run"}', "damaged or edited .*is missing"),
     ],
 )
 def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
@@ -324,8 +326,8 @@ def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
 
 def test_a_state_far_too_large_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_bytes(b" " * 100)
-    monkeypatch.setattr("undrift.run.play.state.LARGEST", 99)
-    with pytest.raises(ModelFileError, match="far larger than any run's"):
+    monkeypatch.setattr("undrift.run.state_file.LARGEST", 99)
+    with pytest.raises(ModelFileError, match="far larger than any that undrift writes"):
         read_run(tmp_path)
 
 

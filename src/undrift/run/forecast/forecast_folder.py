@@ -61,7 +61,8 @@ class ForecastFolder:
         with explain_damage(self.path, "forecast"):
             for name in ("settings", "plan", "rows", "learned", "files"):
                 state[name]
-            if not all(isinstance(name, str) for name in dict.values(state["files"])):
+            files = state["files"]
+            if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
                 raise TypeError("'files' must hold names")
         return state
 
