@@ -10,8 +10,8 @@ from tests.serve.server_process import fetch, running_server
 from tests.serve.waiting_rows import entries
 from undrift.errors import InputError
 from undrift.run import FleetSettings, play_fleet
+from undrift.run.service.service import Label
 from undrift.serve import Client, open_service
-from undrift.serve.service import Label
 
 NAMES = ["a", "b"]
 KEYS = [f"key {k}" for k in range(7)]
@@ -127,7 +127,7 @@ def test_memory_is_bounded_and_entries_are_forgotten(model_file):
 
 @pytest.mark.usefixtures("small")
 def test_a_full_disk_takes_back_what_was_not_written(model_file, monkeypatch):
-    from undrift.serve.journal import Journal
+    from undrift.run.service.journal import Journal
 
     with open_service(model_file, key="shop") as service:
         ids = [one.id for one in service.predict([{"shop": key, "a": 1.0} for key in KEYS[:4]])]

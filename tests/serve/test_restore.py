@@ -1,5 +1,6 @@
 """A service is what its journal says whatever fails, or it refuses every request until it is again."""
 
+import shutil
 import sqlite3
 import tempfile
 
@@ -9,10 +10,10 @@ import pytest
 import undrift as ud
 from undrift.errors import InputError, UnavailableError, UndriftError
 from undrift.online import Table
+from undrift.run.service.journal import Journal
+from undrift.run.service.served_run import ServedRun
+from undrift.run.service.service import Label
 from undrift.serve import open_service
-from undrift.serve.journal import Journal
-from undrift.serve.one_model import OneModel
-from undrift.serve.service import Label
 
 NAMES = ["a", "b", "c"]
 KEYED = [{"shop": f"s{i % 3}", "a": float(i), "b": 1.0, "c": -float(i)} for i in range(60)]
@@ -58,8 +59,7 @@ def test_a_failure_at_any_statement_leaves_what_the_journal_says_or_a_service_th
     with open_service(model_file, key="shop" if keyed else None) as calm:
         expected = [calm.predict(rows[:6]), calm.learn([Label(k, 1.0) for k in (2, 3, 5)]), calm.predict(rows[6:9])]
         expected += [calm.learn([Label(1, 2.0)]), calm.predict(rows[9:12]), calm.facts()]
-    for path in model_file.with_name("model-service").glob("journal*"):
-        path.unlink()
+    shutil.rmtree(model_file.with_name("model-service"))
     with open_service(model_file, key="shop" if keyed else None) as service:
         done = [service.predict(rows[:6]), service.learn([Label(k, 1.0) for k in (2, 3, 5)])]
         base = service.journal._base
@@ -115,7 +115,7 @@ def test_a_service_that_cannot_be_restored_is_not_saved_when_it_ends(model_file,
         service.predict(PLAIN[:5])
         with monkeypatch.context() as patch:
             patch.setattr(Journal, "append", _refuse_to_write)
-            patch.setattr(OneModel, "resume", _break)
+            patch.setattr(ServedRun, "restore", _break)
             with pytest.raises(InputError, match="cannot be written"):
                 service.predict(PLAIN[5:6])
         with pytest.raises(UnavailableError, match=r"OSError: .*Input/output error"):
@@ -129,7 +129,7 @@ def test_care_survives_what_a_disk_may_answer_and_says_so(model_file, monkeypatc
     with open_service(model_file) as service:
         service.predict(PLAIN[:5])
         with monkeypatch.context() as patch:
-            patch.setattr(OneModel, "is_due", _break)
+            patch.setattr(ServedRun, "is_due", _break)
             service.tend()
             assert "Input/output error" in service.failure
         service.tend()

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from undrift.errors import InputError, UndriftError
-from undrift.losses import sigmoid
-from undrift.online import Table
+import undrift as ud
+from undrift.errors import DataError, InputError, UndriftError
 from undrift.run import Settings, play_file
+from undrift.run.service.service import Label
 from undrift.serve import open_service
-from undrift.serve.open_service import _read_run
-from undrift.serve.service import Label
 
 ROWS = 300
 
@@ -64,7 +62,7 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
     play_file(str(tmp_path / "first.csv"), tmp_path / "run", settings())
     good = {name: cell for name, cell in rows[0].items() if name != "load"}
     with open_service(tmp_path / "run") as service:
-        before = service.models.rows.state()
+        before = service.models.stream.snapshot()[0]
         for bad, words in (
             (
                 {**good, "temp": "warm"},
@@ -83,11 +81,14 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
         ):
             with pytest.raises(UndriftError, match=words):
                 service.predict([{**good, "kind": "new"}, bad])
-            assert service.models.rows.state() == before
+            assert service.models.stream.snapshot()[0] == before
         (one,) = service.predict([{**good, "kind": "new"}])
         assert service.models.model.names[-1] == "kind=new"
         assert service.learn([Label(one.id, "20.5")]) == (1, 0, 0)
-        with pytest.raises(UndriftError, match=r"^'load' must be a number, or null, got 'a lot'$"):
+        with pytest.raises(
+            UndriftError,
+            match=r"^the label of row 2: 'load' is a column of numbers, got 'a lot'; correct",
+        ):
             service.learn([Label(service.predict([good])[0].id, "a lot")])
 
 
@@ -96,7 +97,8 @@ def test_a_third_class_is_refused_in_words_that_a_client_can_use(tmp_path):
     play_file(str(tmp_path / "first.csv"), tmp_path / "run", settings())
     with open_service(tmp_path / "run") as service:
         (one,) = service.predict([{"temp": rows[0]["temp"]}])
-        with pytest.raises(InputError, match=r"^'load' must be 'high' or 'low', or null, got 'medium'$"):
+        words = r"^the label of row 1: the target 'load' is 'medium', a third class .* run the file again with --task m"
+        with pytest.raises(DataError, match=words):
             service.learn([Label(one.id, "medium")])
         assert service.learn([Label(one.id, "low")]) == (1, 0, 0)
 
@@ -122,40 +124,34 @@ def test_new_categories_between_a_prediction_and_its_label_change_neither(tmp_pa
     labels = {"regression": 19.5, "two": "high", "several": "green"}
     plain = [{name: cell for name, cell in row.items() if name != "load"} for row in rows[:40]]
     new = [{**row, "kind": f"new {k}"} for k, row in enumerate(plain[:kinds])]
-    twin, _ = _read_run(tmp_path / "run", 0.9)
-
-    def ask(rows):
-        table = twin.rows.encode(rows)
-        return [twin.model.ask(Table(table.columns, z[None])) for z in table.values]
+    twin = ud.load(tmp_path / "run")
 
     with open_service(tmp_path / "run") as service:
         answers = service.predict(plain[:4])
-        asked = ask(plain[:4])
+        asked = twin.ask(plain[:4])
         service.learn([Label(answers[0].id, labels[task])])
-        twin.model.tell(asked[0], twin.label(labels[task]))
+        twin.tell(int(asked.serial[0]), labels[task])
         service.predict(new)
-        ask(new)
+        twin.ask(new)
         assert service.learn([Label(answers[2].id, labels[task])]) == (1, 0, 0)
-        twin.model.tell(asked[2], twin.label(labels[task]))
+        twin.tell(int(asked.serial[2]), labels[task])
         judged = service.models.recent(None, 1)[0]
         assert (judged.lower, judged.upper) == (answers[2].lower, answers[2].upper)
         if task == "regression":
             assert judged.lower < judged.upper
-            assert asked[2].interval(0.9) == (judged.lower, judged.upper)
+            assert (asked.lower[2], asked.upper[2]) == (judged.lower, judged.upper)
     with open_service(tmp_path / "run") as service:  # and after a restart
         assert service.learn([Label(one.id, labels[task]) for one in answers]) == (2, 2, 0)
-        for one in (asked[1], asked[3]):
-            twin.model.tell(one, twin.label(labels[task]))
+        twin.tell([int(asked.serial[1]), int(asked.serial[3])], [labels[task]] * 2)
         judged = service.models.recent(None, 1)[0]
         assert (judged.lower, judged.upper) == (answers[3].lower, answers[3].upper)
-        assert service.models.model.rounds == twin.model.rounds == 204
+        assert service.models.model.rounds == twin.rounds == 204
         after = service.predict(plain[20:30])
-        if task == "several":
-            expected = [twin.model.served_probabilities(one) for one in ask(plain[20:30])]
-            assert [one.prediction for one in after] == [max(p, key=p.get) for p in expected]
+        expected = twin.ask(plain[20:30])
+        if task == "regression":
+            assert [one.prediction for one in after] == expected.yhat.tolist()
+            assert all(one.probabilities is None for one in after)
         else:
-            yhat = [one.yhat for one in ask(plain[20:30])]
-            assert [one.prediction for one in after] == yhat or task == "two"
-            for one, log_odds in zip(after, yhat, strict=True):
-                assert (one.probabilities is None) == (task == "regression")
-                assert one.probabilities is None or float(sigmoid(np.array(log_odds))) in one.probabilities.values()
+            assert [one.prediction for one in after] == expected.labels
+            shares = [[p for p in each if p == p] for each in expected.probabilities.tolist()]
+            assert [list(one.probabilities.values()) for one in after] == shares

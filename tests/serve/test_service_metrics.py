@@ -9,9 +9,9 @@ from sklearn.metrics import accuracy_score, average_precision_score, log_loss
 
 import undrift as ud
 from undrift.online import Table
+from undrift.run.service.service import Label
 from undrift.serve import open_service
 from undrift.serve.metrics import ServiceMetrics
-from undrift.serve.service import Label
 
 NAMES = ["a", "b", "c"]
 

@@ -13,7 +13,6 @@ from undrift.run.play import run_loop
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.update import update_run
 from undrift.run.read import csv_file
-from undrift.serve.rows import RunRows
 from undrift.stream import category_means
 from undrift.stream.category_means import CategoryMeans
 from undrift.stream.cells import RowBatch
@@ -162,14 +161,15 @@ def test_served_rows_with_labels_at_once_have_the_features_of_a_run(classes):
     labels = y.tolist() if classes is None else [classes[int(one)] for one in y]
     batch = RowBatch(np.arange(120) + 1, {"x": x.tolist(), "shop": shop, "y": labels})
     whole = Features(settings, schema).encode(batch, RowOrigin("t", settings))
-    served, Z = RunRows(Features(settings, schema)), []
+    served, Z = Features(settings, schema), []
     for k in range(120):
         if k == 60:  # as after a restart
-            saved = json.loads(json.dumps(served.state(), allow_nan=False))
-            served = RunRows(Features(settings, schema))
-            served.resume(saved)
-        Z.append(served.encode([{"x": float(x[k]), "shop": shop[k]}]).values[0])
-        served.know_label(1, float(y[k]))
+            values, arrays = served.state()
+            served = Features(settings, schema)
+            served.resume(json.loads(json.dumps(values, allow_nan=False)), arrays)
+        row = RowBatch(np.array([k + 1]), {"x": [float(x[k])], "shop": [shop[k]]})
+        Z.append(served.encode(row, RowOrigin("t", settings), "later").Z[0])
+        served.know_label(k + 1, float(y[k]))
     assert np.array(Z).tobytes() == whole.Z.tobytes()
 
 

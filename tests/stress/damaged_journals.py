@@ -26,10 +26,10 @@ import undrift as ud
 from undrift.errors import UndriftError
 from undrift.online import Table
 from undrift.run import ForecastSettings, forecast_file
+from undrift.run.service.journal import _checksum
+from undrift.run.service.service import Label
 from undrift.serve import open_service
-from undrift.serve.journal import _checksum
 from undrift.serve.open_service import open_forecasts
-from undrift.serve.service import Label
 
 NAMES = ["a", "b", "c"]
 ROWS = [{"a": float(i % 7), "b": -float(i % 3), "c": float(i % 2)} for i in range(40)]

@@ -19,7 +19,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="Folder of a run, a fleet or forecasts, or a saved online estimator.")],
+    model: Annotated[Path, typer.Argument(help="Folder of a run, a fleet or forecasts, or a file with a model.")],
     key: Annotated[
         str | None,
         typer.Option(
@@ -30,7 +30,10 @@ def serve(
         str, typer.Option("--host", help="Listen here; beyond this machine a token is needed.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any that is free.")] = 8000,
-    level: Annotated[float, typer.Option("--level", help="Of the intervals: 0.5, 0.8, 0.9, 0.95 or 0.99.")] = 0.9,
+    level: Annotated[
+        float | None,
+        typer.Option("--level", help="Of the intervals: 0.5, 0.8, 0.9, 0.95, 0.99 [default: the run's]."),
+    ] = None,
     hold: Annotated[float, typer.Option("--hold", help="Hours that a row waits for its label; 0: no limit.")] = 168.0,
     durable: Annotated[bool, typer.Option("--durable", help="What was answered survives a power cut; slower.")] = False,
     rate: Annotated[float | None, typer.Option("--rate", help="Most requests a second [default: no limit].")] = None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from undrift.run.service.served_models import Answer as Answer
+from undrift.run.service.service import LearnResult as LearnResult
+from undrift.run.service.service import Service as Service
 from undrift.serve.client import Client as Client
 from undrift.serve.client import ServedAnswer as ServedAnswer
 from undrift.serve.open_service import open_service as open_service
-from undrift.serve.served_models import Answer as Answer
-from undrift.serve.service import LearnResult as LearnResult
-from undrift.serve.service import Service as Service

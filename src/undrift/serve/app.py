@@ -20,8 +20,9 @@ from pydantic import BaseModel, Field
 
 from undrift import __version__
 from undrift.errors import InputError, RequestSizeError, UnavailableError, UndriftError
+from undrift.run.service.journaled_service import JournaledService, to_json
+from undrift.run.service.service import Label, Service
 from undrift.serve.forecast_service import ForecastService
-from undrift.serve.journaled_service import JournaledService, to_json
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
 from undrift.serve.metrics import ServiceMetrics
@@ -37,7 +38,6 @@ from undrift.serve.schema import (
     describe_problem,
     read_request,
 )
-from undrift.serve.service import Label, Service
 
 SECONDS_BETWEEN_CARE = 0.25
 """How often rows that waited too long are given up, and what is due is saved."""

@@ -29,6 +29,8 @@ class ServedAnswer(NamedTuple):
     """Whether any label was learned before."""
     probabilities: Mapping[str, float] | None = None
     """Of each class, by its label."""
+    quantiles: Mapping[str, float | None] | None = None
+    """By their levels, where a run has some."""
 
 
 class Client:

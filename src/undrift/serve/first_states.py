@@ -13,9 +13,9 @@ from undrift.fleet.key_state import KeyState, lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
+from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator
 from undrift.serve.keyed_models import FirstStates
-from undrift.serve.one_model import has_several_classes
 from undrift.serve.rows import KeyedRows
 
 
@@ -77,7 +77,7 @@ def begin_with_model(model: OnlineEstimator, key: str, origin: str) -> KeyedBegi
     names = [f"x{j}" for j in range(model.dim or 0)] if model.names is None else list(model.names)
     if not names:
         raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
-    if has_several_classes(model):
+    if isinstance(model, OnlineClassifier) and model.several_classes:
         raise InputError("a model of several classes cannot be served by key, as fleets take two; leave --key away")
     if model.keeps_rows:
         raise InputError(

@@ -16,9 +16,10 @@ from undrift.forecast import Forecaster
 from undrift.forecast.calendar import count_steps, usual_spacing
 from undrift.learners.serializable import pack_model, unpack_model
 from undrift.run.forecast.panel import PanelPlan
-from undrift.serve.journal import Checkpoint, EntryKind, Journal
-from undrift.serve.journaled_service import JournaledService, to_json
-from undrift.serve.rows import Cell, Row, read_number
+from undrift.run.service.journal import Checkpoint, EntryKind, Journal
+from undrift.run.service.journaled_service import JournaledService, to_json
+from undrift.run.service.served_models import Cell, Row
+from undrift.serve.rows import read_number
 from undrift.stream.cells import UnreadableCell, parse_times
 
 ROWS_PER_SNAPSHOT = 500

@@ -11,25 +11,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from undrift.errors import InputError, ModelFileError
 from undrift.events import Event
 from undrift.events.event import EventKind
 from undrift.events.watch import KeyWatch
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import ModelPool
+from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
-from undrift.serve.journal import Checkpoint, Journal, JournalSnapshot, KeyRow, WaitingRow
-from undrift.serve.recent import RecentRounds, Round
-from undrift.serve.rows import Cell, KeyedBatch, KeyedRows, Row
-from undrift.serve.served_models import (
+from undrift.run.service.journal import Checkpoint, Journal, KeyRow, WaitingRow
+from undrift.run.service.recent import RecentRounds, Round
+from undrift.run.service.served_models import (
     Answer,
     AskedRow,
+    Cell,
     LabelledRow,
+    LearnedLabel,
+    Row,
     check_level,
     median_half_life,
-    name_classes,
-    shown_prediction,
 )
+from undrift.serve.rows import KeyedBatch, KeyedRows
 
 LOADED_BYTES = 256 << 20
 """Memory for the states of models; others are read again when a row of theirs comes."""
@@ -77,11 +81,13 @@ class KeyedModels:
         Where keys are saved.
     first
         What keys begin with.
+    origin
+        Digest of what keys begin with; a journal that began with something else is refused.
     level
         Part of the labels that intervals are made to hold.
     """
 
-    work_per_row = 1
+    work_per_row = first_row = 1
 
     def __init__(
         self,
@@ -90,16 +96,17 @@ class KeyedModels:
         journal: Journal,
         first: FirstStates,
         *,
+        origin: str,
         level: float = 0.9,
     ) -> None:
         self.pool, self.rows, self.level, self.target = pool, rows, check_level(level), rows.target
-        self._journal, self._first = journal, first
+        self._journal, self._first, self._origin = journal, first, origin
         self.binary = pool.prototype.binary
         state_bytes = 8 * max(1, sum(pool.codec.sizes.values()))
         self.most_loaded = max(FEWEST_LOADED, LOADED_BYTES // state_bytes)
-        self.begin()
+        self._begin()
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Become what it was before the journal's first entry."""
         self.records: dict[str, KeyRecord] = {}
         self.rounds = self._new = self._saved_keys = 0
@@ -109,9 +116,17 @@ class KeyedModels:
         self._recent = RecentRounds()
         self._worst: tuple[float, list[dict[str, Any]]] = (0.0, [])
 
-    def resume(self, facts: Mapping[str, Any], saved: JournalSnapshot) -> None:
-        """Go on from what was saved of each key."""
-        self.begin()
+    def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
+        """Become what was saved of each key; return the number of the last entry, and the facts of the service."""
+        self._begin()
+        saved = journal.last_snapshot()
+        if saved is None:
+            return None
+        facts = json.loads(saved.facts)
+        if facts["origin"] != self._origin:
+            raise InputError(
+                f"{journal.path}: this service began with another model; move its folder away to begin anew"
+            )
         self._recent.resume(facts["recent"])
         for key, text in self._journal.key_facts():
             record = self.records[key] = KeyRecord(level=self.level, binary=self.binary)
@@ -121,8 +136,9 @@ class KeyedModels:
         self._saved_keys = len(self.records)
         if self._saved_keys != facts["saved_keys"]:
             raise ModelFileError(f"{facts['saved_keys']} keys were saved, the journal has {self._saved_keys}")
+        return saved.sequence, facts
 
-    def encode(self, rows: Sequence[Row]) -> KeyedBatch:
+    def encode(self, rows: Sequence[Row], number: int) -> KeyedBatch:
         """Return keys and features of rows that have come; refused rows change nothing."""
         batch = self.rows.encode(rows)
         self._require_room(batch.keys)
@@ -149,22 +165,27 @@ class KeyedModels:
             record.waiting += 1
             answer = Answer(number + i, served.yhat, None, *served.bounds(self.level), served.known)
             if self.binary:
-                answer = name_classes(answer, served.yhat, self.rows.name_label)
+                answer = self._name_classes(answer, served.yhat)
             asked.append(AskedRow(waiting, answer, ()))
         self._trim()
         return asked
 
-    def label(self, cell: Cell) -> float:
-        """Return a label as models learn it."""
-        return self.rows.label(cell)
+    def _name_classes(self, answer: Answer, odds: float) -> Answer:
+        """Return the answer to a row of two classes."""
+        given = {str(self.rows.name_label(side)): float(sigmoid(np.array(side * odds))) for side in (-1.0, 1.0)}
+        label = self.rows.name_label(odds)
+        return answer._replace(prediction=label, probability=given[str(label)], probabilities=given)
 
-    def check_labels(self, labels: Sequence[LabelledRow]) -> None:
-        """Refuse labels of more keys than there is room for."""
-        self._require_room(row.key for row, _ in labels)
+    def read_labels(self, cells: Sequence[Cell], numbers: Sequence[int]) -> list[LearnedLabel]:
+        """Return labels as models learn them; refuse those of more keys than there is room for."""
+        stored = (self._journal.find_row(number) for number in numbers)
+        self._require_room(one.row.key for one in stored if one is not None)
+        return [None if cell is None else self.rows.label(cell) for cell in cells]
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels, or close rows, but for those that are in what was saved of their key; return what changed."""
-        events = [event for row, y in labels for event in self._tell(row, float(y), entry)]
+        values = ((row, math.nan if y is None else float(y)) for row, y in labels)
+        events = [event for row, y in values for event in self._tell(row, y, entry)]
         self._trim()
         return events
 
@@ -184,7 +205,7 @@ class KeyedModels:
         loaded.recent.append(one)
         self._recent.add(one)
         self.rounds += 1
-        shown = shown_prediction(loaded.model, served.yhat)
+        shown = float(sigmoid(np.array(served.yhat))) if self.binary else served.yhat
         for kind, sentence in record.add_round(y, shown, low, high, binary=self.binary, known=served.known):
             yield Event(kind, number, None, f"{key!r:.60}: {sentence}", key)
 
@@ -220,27 +241,36 @@ class KeyedModels:
         """Return the last rounds of a key, or of all together."""
         return self._recent.last(count) if key is None else list(self._load(key).recent)[-count:]
 
-    def is_due(self, last: int) -> bool:
-        """Whether keys should be saved when the journal has come to `last`."""
+    def is_due(self, journal: Journal) -> bool:
+        """Whether keys should be saved."""
         if not self._changed:
             return False
-        return last - next(iter(self._changed.values())) >= NUMBERS_PER_SAVE or self.is_crowded()
+        return journal.last - next(iter(self._changed.values())) >= NUMBERS_PER_SAVE or self.is_crowded()
 
     def is_crowded(self) -> bool:
         """Whether keys must be saved before others change."""
         return len(self._changed) > min(MOST_CHANGED, self.most_loaded // 2)
 
-    def checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
-        """Return the keys to save now: those that changed longest ago, or all."""
+    def save(self, journal: Journal, facts: Mapping[str, Any], *, everything: bool) -> None:
+        """Save the keys that changed longest ago, or all that changed."""
+        now = self._checkpoint(journal.last, facts, everything=everything)
+        journal.save(now)
+        self._mark_saved(now, journal.last)
+
+    def _checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
         keys = list(self._changed)
         saved = keys if everything else keys[:KEYS_PER_SAVE]
         rest = keys[len(saved) :]
-        own = {"recent": self._recent.state(), "saved_keys": self._saved_keys + self._count_unsaved(saved)}
+        own = {
+            "origin": self._origin,
+            "recent": self._recent.state(),
+            "saved_keys": self._saved_keys + self._count_unsaved(saved),
+        }
         text = json.dumps({**facts, **own}, allow_nan=False)
         keep_from = self._changed[rest[0]] if rest else last + 1
         return Checkpoint(text, b"", [self._key_row(key, last) for key in saved], keep_from)
 
-    def mark_saved(self, saved: Checkpoint, last: int) -> None:
+    def _mark_saved(self, saved: Checkpoint, last: int) -> None:
         """Note that this was written when the journal had come to `last`."""
         self._saved_keys += self._count_unsaved(row.key for row in saved.keys)
         for row in saved.keys:

@@ -11,8 +11,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from undrift.events import EventKind
-from undrift.serve.recent import KEPT_ROUNDS
-from undrift.serve.service import Service
+from undrift.run.service.recent import KEPT_ROUNDS
+from undrift.run.service.service import Service
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 

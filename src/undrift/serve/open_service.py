@@ -15,19 +15,16 @@ from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.panel import PanelPlan
-from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_loop import load_stream
-from undrift.run.play.state import read_run
+from undrift.run.service.begin import begin_run
+from undrift.run.service.served_run import open_journal, open_run
+from undrift.run.service.service import HOLD, Service
 from undrift.run.state_file import find_kind
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
-from undrift.serve.journal import Journal
 from undrift.serve.keyed_models import KeyedModels
-from undrift.serve.one_model import ClassModel, OneModel, has_several_classes
-from undrift.serve.rows import NamedNumbers, RowEncoder, RunRows
-from undrift.serve.service import HOLD, Service
+from undrift.stream import Stream
 
-JOURNAL, MODEL = "journal.sqlite", "model.undrift"
+MODEL = "model.undrift"
 NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
 
 
@@ -36,24 +33,26 @@ def open_service(
     path: str | os.PathLike[str],
     *,
     key: str | None = None,
-    level: float = 0.9,
+    level: float | None = None,
     hold: float | None = HOLD,
     durable: bool = False,
 ) -> Iterator[Service]:
     """Give the service of a run's or a fleet's folder, or of a model file; no other process writes there meanwhile.
 
-    Its journal lies in `service` inside the folder, or in `NAME-service` beside a model file. When a service of one
-    model ends in order, the model as it is then lies there too, for `undrift.load`.
+    What it learns is in the run's folder: predictions, scores and the stream are committed there once a minute and when
+    it ends, and what came since is in its journal. Of a model file, `NAME-service` beside it becomes such a folder. The
+    journal of a fleet, or of a model for each key, lies in a folder of its own.
 
     Parameters
     ----------
     path
-        Folder of a finished run or of a fleet, or a file that an online estimator was saved to.
+        Folder of a finished run or of a fleet, or a file that a stream or an online estimator was saved to.
     key
         With a model file: column that names the key of a row; every key has a model of its own, which begins as a copy
         of the file's. A fleet's folder knows its key.
     level
-        Part of the labels that intervals are made to hold: one of the levels that regressors track.
+        Part of the labels that intervals are made to hold: one of the levels that regressors track; by default that of
+        the run.
     hold
         Seconds after which a row that has no label yet is given up, 7 days by default; None: never, unless too many
         wait.
@@ -63,83 +62,59 @@ def open_service(
     given = Path(path)
     if not given.exists():
         raise InputError(f"{given} does not exist; name the folder of a run or of a fleet, or a model file")
-    is_fleet = (given / STORE_FILE).is_file()
     if given.is_dir() and key is not None:
         raise InputError(
             "--key is for a model file; of a file with many keys make a fleet: undrift fleet FILE --key COLUMN"
         )
-    with contextlib.ExitStack() as held:
-        if is_fleet:
-            held.enter_context(Folder(given, "fleet").hold_lock())
-        elif given.is_dir():
-            read_run(given)  # refuses what is no run before anything is made there
-            held.enter_context(RunFolder(given).files.hold_lock())
-        folder = Folder(
-            given / "service" if given.is_dir() else given.with_name(f"{given.stem}-service"), "service", names=NAMES
-        )
-        held.enter_context(folder.hold_lock())
-        models: OneModel | KeyedModels
-        if is_fleet or key is not None:
-            beginning = (
-                held.enter_context(begin_with_fleet(given))
-                if key is None
-                else begin_with_model(model_in_file(given), key, _digest(given))
-            )
-            journal = held.enter_context(open_journal(folder, durable))
-            models = KeyedModels(beginning.pool, beginning.rows, journal, beginning.first, level=level)
-            origin = beginning.origin
-        else:
-            models, origin = (_read_run if given.is_dir() else _read_model)(given, level)
-            journal = held.enter_context(open_journal(folder, durable))
-        service = Service(models, journal, origin=origin, hold=hold)
+    beside = given.with_name(f"{given.stem}-service")
+    if (given / STORE_FILE).is_file() or key is not None:
+        opened = _open_keys(given, beside, key, 0.9 if level is None else level, hold, durable)
+    else:
+        if not given.is_dir():
+            begin_run(beside, given, _stream_in_file(given))
+        opened = open_run(given if given.is_dir() else beside, level=level, hold=hold, durable=durable)
+    with opened as service:
         yield service
-        service.close()
-        if service.is_restored and isinstance(service.models, OneModel):
-            with folder.new_file(MODEL) as temporary:
-                service.models.model.save(temporary)
 
 
 @contextlib.contextmanager
-def open_journal(folder: Folder, durable: bool) -> Iterator[Journal]:
-    """Give the journal in a service's folder, which is locked; it is closed whatever happens."""
-    folder.claim(JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
-    with contextlib.closing(Journal(folder.path / JOURNAL, durable=durable)) as journal:
-        yield journal
+def _open_keys(
+    given: Path, beside: Path, key: str | None, level: float, hold: float | None, durable: bool
+) -> Iterator[Service]:
+    """Give the service of a fleet's folder, or of a model for each key."""
+    with contextlib.ExitStack() as held:
+        if key is None:
+            held.enter_context(Folder(given, "fleet").hold_lock())
+            beginning = held.enter_context(begin_with_fleet(given))
+        else:
+            beginning = begin_with_model(model_in_file(given), key, _digest(given))
+        folder = Folder(given / "service" if key is None else beside, "service", names=NAMES)
+        held.enter_context(folder.hold_lock())
+        journal = held.enter_context(open_journal(folder, durable))
+        pool, rows, first, origin = beginning
+        models = KeyedModels(pool, rows, journal, first, origin=origin, level=level)
+        service = Service(models, journal, hold=hold)
+        yield service
+        service.close()
 
 
-def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
-    """Return the model of a finished run with what makes features of rows like its own, and the file's digest."""
-    state = read_run(folder)
-    if state["status"] != "finished" or state["model"] is None:
-        raise InputError(f"{folder}: this run is not finished; continue it with --resume, then serve it")
-    file = regular_file(folder, state["model"])
-    stream = load_stream(file)
-    if stream.settings.weight is not None or stream.settings.elapsed:
-        raise InputError(f"{folder}: runs with --weight or --elapsed cannot be served; serve one without them")
-    assert stream.features is not None  # a finished run has learned rows
-    stream.features.settings = stream.settings.replace(limit=None, missing="fill")
-    return _serve_one(stream.model, RunRows(stream.features), level), _digest(file)
-
-
-def _read_model(file: Path, level: float) -> tuple[OneModel, str]:
-    model = model_in_file(file)
-    return _serve_one(model, NamedNumbers(model), level), _digest(file)
-
-
-def model_in_file(file: Path) -> OnlineEstimator:
-    """Return the online estimator that was saved to a file."""
+def _stream_in_file(file: Path) -> Stream | OnlineEstimator:
+    """Return what was saved to a file; refuse what is neither a stream nor an online estimator."""
     model = undrift.load(file)
-    if not isinstance(model, OnlineEstimator):
+    if not isinstance(model, (Stream, OnlineEstimator)):
         raise ModelFileError(
-            f"{file}: a {type(model).__name__} cannot be served; name the folder of a run, or the file of an "
-            "OnlineRegressor or OnlineClassifier"
+            f"{file}: a {type(model).__name__} cannot be served; name the folder of a run, or the file of a Stream, an "
+            "OnlineRegressor or an OnlineClassifier"
         )
     return model
 
 
-def _serve_one(model: OnlineEstimator, rows: RowEncoder, level: float) -> OneModel:
-    """Return what serves one model: numbers and two classes, or several classes by their labels."""
-    return (ClassModel if has_several_classes(model) else OneModel)(model, rows, level=level)
+def model_in_file(file: Path) -> OnlineEstimator:
+    """Return the online estimator that was saved to a file."""
+    model = _stream_in_file(file)
+    if isinstance(model, Stream):
+        raise InputError(f"{file}: a stream cannot be served by key; leave --key away")
+    return model
 
 
 def _digest(file: Path) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, Validati
 from pydantic_core import from_json
 
 from undrift.errors import InputError, RequestSizeError
-from undrift.serve.service import LARGEST_BATCH
+from undrift.run.service.service import LARGEST_BATCH
 
 _REFERENCE = "#/components/schemas/"
 _KINDS = [{"type": kind} for kind in ("boolean", "integer", "number", "string", "null")]
@@ -72,12 +72,13 @@ class Prediction(BaseModel):
     """The prediction of one row."""
 
     id: int = Field(description="Give it back with the label.")
-    prediction: CellValue = Field(description="A number, or the likelier label.")
+    prediction: CellValue = Field(description="A number, or the likelier label; null before the first label.")
     probability: float | None = Field(description="Of the predicted label, for classes.")
     lower: float | None = Field(description="Lower end of the interval; null where there is none (/status says why).")
     upper: float | None = Field(description="Upper end of the interval.")
     known: bool = Field(description="False before the first label: then the prediction says nothing.")
     probabilities: dict[str, float] | None = Field(default=None, description="Of each class, by label.")
+    quantiles: dict[str, float | None] | None = Field(default=None, description="By level, where the run has some.")
 
 
 class PredictResponse(BaseModel):

@@ -133,8 +133,14 @@ class StreamModel:
         self.estimator.settle_due(self.settings.delay)
         return served
 
-    def read(self, served: Sequence[ServedPrediction], rows: Rows, classes: Sequence[str] | None) -> Answers:
-        """Return what was answered to rows that were served."""
+    def read(
+        self,
+        served: Sequence[ServedPrediction],
+        rows: Rows,
+        classes: Sequence[str] | None,
+        level: float | None = None,
+    ) -> Answers:
+        """Return what was answered to rows that were served; intervals are by default at the level of the settings."""
         facts = _facts(np.array([row.serial for row in served], dtype=np.int64), rows)
         known, model = np.array([row.known for row in served], dtype=bool), self.estimator
         if self.task == "multiclass":
@@ -147,7 +153,7 @@ class StreamModel:
         yhat = np.array([row.yhat for row in served], dtype=np.float64)
         if self.task == "classification":
             return _answer_two(facts, yhat, known, classes)
-        level, levels = self.settings.level, self.settings.quantiles
+        level, levels = self.settings.level if level is None else level, self.settings.quantiles
         ends = np.array([row.bounds(level) for row in served], dtype=np.float64).reshape(-1, 2)
         quantiles = np.array([[row.quantile(q) for q in levels] for row in served]) if levels else None
         return _answer_numbers(facts, yhat, known, level, (ends[:, 0], ends[:, 1]), levels, quantiles)

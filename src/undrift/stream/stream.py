@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,15 @@ Reference = str | int | float
 """What a row is called by whoever asks."""
 FILES = ("sort", "header", "encoding", "decimal", "delimiter", "format", "limit", "alert")
 """Settings that are for files and commands, not for tables in Python."""
+
+
+class WaitingRows(NamedTuple):
+    """Rows whose labels come later, encoded and not served yet."""
+
+    rows: Rows
+    features: Features
+    """The stream's, with what these rows brought."""
+    model: StreamModel
 
 
 class Stream(Serializable):
@@ -144,6 +153,18 @@ class Stream(Serializable):
         features, model = Features(self.settings, schema), StreamModel(self.settings, schema.task)
         with HeldInterrupt():
             self._keep(features, model)
+
+    @classmethod
+    def around(cls, estimator: OnlineEstimator, settings: Settings, schema: Schema) -> Self:
+        """Return a stream that goes on with an estimator which has learned rows of these columns."""
+        stream = cls(settings)
+        stream._model = StreamModel(settings, schema.task, estimator)
+        features = stream.features = Features(settings, schema)
+        features.rows = features.taken = estimator.served_rows
+        if features.labels.several:
+            features.labels.classes = list(schema.classes or ())
+            stream._model.first_rows = np.zeros(len(schema.classes or ()))
+        return stream
 
     def use_settings(self, settings: Settings) -> None:
         """Go on with settings that say otherwise where rows come from."""
@@ -304,6 +325,13 @@ class Stream(Serializable):
         unknown[: max(0, len(unknown) - work.ahead + 1)] = False  # the first row really is the next one
         return rows, answers.without_intervals(unknown)
 
+    def no_rows(self) -> tuple[Rows, Answers]:
+        """Return no rows and no answers, of the kinds that others have."""
+        assert self.features is not None
+        time = None if self.features.schema.time is None else np.empty(0, dtype="datetime64[us]")
+        rows = Rows(np.empty(0, dtype=np.int64), time, np.empty((0, len(self.features.names))), np.empty(0))
+        return rows, self._model.read([], rows, self.classes)
+
     def explain_batch(self, batch: RowBatch, origin: RowOrigin, features: Features | None = None) -> Explanation:
         """Explain the prediction of a batch of one row; `features` as in `predict_batch`."""
         rows, answers = self.predict_batch(batch, origin, features=features)
@@ -315,23 +343,51 @@ class Stream(Serializable):
     ) -> tuple[Rows, Answers]:
         """Serve the rows of a batch, and keep them until their labels come: `ask` with the rows that it encoded."""
         names = dict(zip(batch.lines.tolist(), self._check_references(reference, len(batch.lines)), strict=False))
+        return self.serve_rows(self.encode_waiting(batch, origin), names)
+
+    def encode_waiting(self, batch: RowBatch, origin: RowOrigin) -> WaitingRows:
+        """Return the rows of a batch whose labels come later, to be served by `serve_rows`; nothing changes."""
         features, model = self._prepare(batch, origin)
         work = features.copy()
-        rows = work.encode(batch, origin, "later")
+        return WaitingRows(work.encode(batch, origin, "later"), work, model)
+
+    def serve_rows(self, waiting: WaitingRows, names: Mapping[int, Reference] | None = None) -> tuple[Rows, Answers]:
+        """Serve rows that `encode_waiting` returned last; `names` are references by line."""
+        rows, features, model = waiting
         with HeldInterrupt():
-            served = model.serve(rows, work)
-            self._keep(work, model)
+            served = model.serve(rows, features)
+            self._keep(features, model)
             for t, (row, line) in enumerate(zip(served, rows.line.tolist(), strict=True)):
-                if line in names:
+                if names and line in names:
                     self._references[row.serial], self._serials[names[line]] = names[line], row.serial
                 if rows.weight is not None:
                     self._weights[row.serial] = float(rows.weight[t])
             self._limit_waiting()
         return rows, model.read(served, rows, self.classes)
 
-    def find_answers(self, serials: Sequence[int], rows: Rows) -> Answers:
-        """Return again what was answered to rows that wait for their labels."""
-        return self._model.read([self.model.find_pending(serial) for serial in serials], rows, self.classes)
+    def release_rows(self, serials: Sequence[int]) -> list[Vector]:
+        """Return all that is kept of rows that wait for their labels, and keep it no longer.
+
+        Give it back with `adopt_rows` before the labels are told, whatever was learned since.
+        """
+        records = []
+        for serial in serials:
+            weight = self._weights.get(serial, 1.0)
+            records.append(np.concatenate(([weight], self.model.release_record(serial))))
+            self._forget(serial)
+        return records
+
+    def adopt_rows(self, serials: Sequence[int], records: Sequence[Vector]) -> None:
+        """Keep rows again that `release_rows` gave away; refuse others."""
+        for serial, record in zip(serials, records, strict=True):
+            self.model.adopt_record(serial, record[1:])
+            if record[0] != 1.0:
+                self._weights[serial] = float(record[0])
+
+    def find_answers(self, serials: Sequence[int], rows: Rows, level: float | None = None) -> Answers:
+        """Return again what was answered to rows that wait; intervals are by default as in the settings."""
+        served = [self.model.find_pending(serial) for serial in serials]
+        return self._model.read(served, rows, self.classes, level)
 
     @property
     def references(self) -> Mapping[Reference, int]:
@@ -359,9 +415,7 @@ class Stream(Serializable):
             raise InputError("Stream: tell takes each row once")
         if weight is not None:
             _check.interval(self, "weight", weight, f"[0, {WEIGHT_LIMIT:g}]")
-        code = features.labels.copy()
-        lines = np.arange(1, len(labels) + 1, dtype=np.int64) if lines is None else lines
-        y = _read_labels(code, labels, lines, origin)
+        code, y = self.read_labels(labels, origin, np.arange(1, len(labels) + 1) if lines is None else lines)
         with HeldInterrupt():
             if code.several:
                 self._model.note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
@@ -372,6 +426,14 @@ class Stream(Serializable):
                 features.know_label(row.serial, number)
                 self._forget(row.serial)
         return y
+
+    def read_labels(
+        self, labels: Sequence[Any], origin: RowOrigin, lines: NDArray[np.int64]
+    ) -> tuple[LabelCode, Vector]:
+        """Return the code that knows the classes of labels, and the labels as numbers, NaN where missing."""
+        assert self.features is not None  # their rows came before
+        code = self.features.labels.copy()
+        return code, _read_labels(code, labels, lines, origin)
 
     # ---- the parts ---------------------------------------------------------------------------------------------
 

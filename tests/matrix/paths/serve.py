@@ -129,7 +129,7 @@ def serve_rows(scenario: Scenario, path: Path, level: float) -> Answers:
 
 def learn_label(service: Any, scenario: Scenario, answers: list[Any], k: int) -> None:
     """Send the label of the k-th answer, if it is due; None says that it will never come."""
-    from undrift.serve.service import Label
+    from undrift.run.service.service import Label
 
     if k >= 0:
         service.learn([Label(answers[k].id, scenario.columns["y"][CUT + k])])

@@ -186,7 +186,7 @@ class LiveRun:
             return None
         features = self._stream.features
         if features is not None:
-            self._refuse_slips(number, row, features.columns)
+            refuse_slips(f"line {number}", row, features.columns, self._settings)
         if name is not None and set(row) == {self._id, self._settings.target} and features and features.columns:
             raise DataError(
                 f"line {number}: no row with '{self._id}' {name!r:.40} waits for its label, and this line has nothing "
@@ -262,14 +262,6 @@ class LiveRun:
         for event in events:
             if self._on_event is not None:
                 self._on_event(event)
-
-    def _refuse_slips(self, number: int, row: Mapping[str, Any], columns: Sequence[str]) -> None:
-        """Refuse an unknown column that resembles one which the row lacks: a column that it lacks counts as missing."""
-        lacking = [name for name in columns if name not in row]
-        apart = {self._settings.target, self._settings.weight, self._settings.time, *self._settings.drop, *columns}
-        for name in row if lacking else ():
-            if name not in apart and (meant := find_similar(name, lacking)) is not None:
-                raise DataError(f"line {number}: '{name}' is unknown and '{meant}' is missing. Did you mean '{meant}'?")
 
     def _name_of(self, number: int, row: Mapping[str, Any]) -> Name | None:
         name = None if self._id is None else row.get(self._id)
@@ -356,6 +348,15 @@ class LiveRun:
         self._writer.batches += 1
         self._writer.commit()
         self._since, self._saved = 0, time.monotonic()
+
+
+def refuse_slips(where: str, row: Mapping[str, Any], columns: Sequence[str], settings: Settings) -> None:
+    """Refuse an unknown column that resembles one which the row lacks: a column that it lacks counts as missing."""
+    lacking = [name for name in columns if name not in row]
+    apart = {settings.target, settings.weight, settings.time, *settings.drop, *columns}
+    for name in row if lacking else ():
+        if name not in apart and (meant := find_similar(name, lacking)) is not None:
+            raise DataError(f"{where}: '{name}' is unknown and '{meant}' is missing. Did you mean '{meant}'?")
 
 
 def _read_object(number: int, text: str) -> dict[str, Any]:

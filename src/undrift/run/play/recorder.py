@@ -102,10 +102,9 @@ class RunRecorder:
         if rounds and rounds % self.snapshots.stride == 0 and not (taken and taken[-1].round == rounds):
             self.snapshots.take(self.stream.model)
 
-    def guess(self) -> list[Any]:
-        """Return the naive guesses of the next row (1, ...); nothing changes."""
-        twin = copy.deepcopy(self.baselines)
-        return self._play_baselines(twin, np.array([np.nan]))
+    def guess(self, count: int = 1) -> list[Any]:
+        """Return the naive guesses of the next rows (count, ...); nothing changes."""
+        return self._play_baselines(copy.deepcopy(self.baselines), np.full(count, np.nan))
 
     def _play_baselines(self, baselines: Baselines | ClassBaselines, y: Vector) -> list[Any]:
         """Return the naive guesses of rows, and take in their labels."""
@@ -113,10 +112,17 @@ class RunRecorder:
             return baselines.play(y, len(self.features.labels.classes or ()))
         return [*baselines.play(y).T]
 
+    def add_none(self) -> None:
+        """Record no row, so that there is a table with the columns of all."""
+        rows, answers = self.stream.no_rows()
+        self._add(rows, answers, None)
+
     def add(self, rows: Rows, answers: Answers, guesses: Sequence[Any] | None = None) -> None:
         """Record rows that were closed, and what was predicted; the naive guesses by default as of now."""
-        if not len(rows.y):
-            return
+        if len(rows.y):
+            self._add(rows, answers, guesses)
+
+    def _add(self, rows: Rows, answers: Answers, guesses: Sequence[Any] | None) -> None:
         naive = self._play_baselines(self.baselines, rows.y)
         naive = naive if guesses is None else list(guesses)
         judged = np.where(answers.known, rows.y, np.nan)  # not before the first label was known
@@ -342,6 +348,8 @@ class Snapshots:
         self.stride, self.half_lives = int(arrays["stride"][0]), arrays["half_lives"]
         columns = (arrays[name] for name in Snapshot._fields)
         self.rows = [Snapshot(float(each[0]), *each[1:]) for each in zip(*columns, strict=True)]
+        if self.rows and self.rows[-1].round % self.stride:  # of the end of a run that goes on now
+            self.rows.pop()
 
 
 ROWS_PER_LOOK = 10

@@ -6,6 +6,7 @@ predictions-*.parquet  one part for each commit; joined into predictions.parquet
 model-*.undrift        the stream after the last commit, for `undrift.load`; model.undrift when finished
 trace-*.undrift        snapshots (spectrum, weights, coefficients), the last rows, and counts of the naive guesses
 events.jsonl           what changed on the way, one JSON object a line, when that was asked for (--alert)
+journal.sqlite         of a run that was served: what came since the last commit, and the rows that wait for labels
 report.html            when a report was asked for
 .undrift/              the lock, the list of files we wrote, and what is being written
 ```
@@ -35,9 +36,14 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 REPORT, EVENTS = "report.html", "events.jsonl"
+JOURNAL = "journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"
+"""What a service was asked and told since the last commit, and the rows that wait for their labels."""
 FINAL = ("predictions.parquet", "model.undrift", "trace.undrift", STATE, REPORT)
 """Names of a finished run."""
-NAMES = r"run\.json|events\.jsonl|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
+NAMES = (
+    r"run\.json|events\.jsonl|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
+    r"|journal\.sqlite(-wal|-shm)?"
+)
 """Every name that runs ever write."""
 
 
@@ -145,7 +151,8 @@ class RunFolder:
             regular_file(self.path, name)  # a state that names what is not there is no reason to delete what is
         finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
         told = [EVENTS] if state["settings"].get("alert") else []
-        self.files.delete_except({*counting, STATE, *finished, *told})
+        journal = JOURNAL if (state.get("journal") or {}).get("id") else ()
+        self.files.delete_except({*counting, STATE, *finished, *told, *journal})
 
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""

@@ -164,6 +164,8 @@ class RunWriter:
         self.updating = False
         """Whether the rows are new ones of a finished run, which counts until they are all learned."""
         self.provenance: dict[str, Any] = {}
+        self.journal: dict[str, Any] | None = None
+        """Of a run that was served: which journal counts, and the number of its last entry that is in the folder."""
         self.parts: list[str] = []
         self.batches = 0
         """Batches committed, or waiting to be."""
@@ -185,7 +187,7 @@ class RunWriter:
         self.provenance, self._seconds = state["provenance"], state["provenance"]["seconds"]
         if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
             self.provenance["kernels"] += f" then {kernels.level()}"
-        self.parts, self.batches = list(state["parts"]), state["batches"]
+        self.parts, self.batches, self.journal = list(state["parts"]), state["batches"], state.get("journal")
         for part in self.parts:
             regular_file(path, part)
         if state["model"]:
@@ -236,6 +238,7 @@ class RunWriter:
             "problems": features.all_problems(),
             "notes": list(features.schema.notes),
             "latest": features.latest_time,
+            "journal": self.journal,
             "carry": values,
             "events": [] if recorder.watch is None else [event.as_dict() for event in recorder.watch.events],
         }
@@ -255,6 +258,17 @@ class RunWriter:
         self.folder.join(self.parts, "predictions.parquet")
         self.parts = ["predictions.parquet"]
         return self.commit("finished")
+
+    def join_alike_parts(self) -> None:
+        """Join the last two parts while they are of like sizes, so that a run that goes on for long has few parts."""
+        path = self.folder.path
+        while len(self.parts) > 1:
+            before, last = (regular_file(path, name).stat().st_size for name in self.parts[-2:])
+            if last < before // 2:
+                return
+            name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
+            self.folder.join(self.parts[-2:], name)
+            self.parts[-2:] = [name]
 
     def _write_part(self) -> None:
         """Write the rows since the last commit."""
@@ -305,18 +319,22 @@ def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]
 
 def make_provenance(source: Source, command: str) -> dict[str, Any]:
     """Return the provenance of a run that begins now."""
+    where = {
+        "path": source.name,
+        "absolute": None if source.stdin else str(source.path.absolute()),
+        "size": source.size,
+        "sha256": source.digest(),
+    }
+    return describe_machine() | {"source": where, "command": command}
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return with what a run that begins now is made."""
     return {
         "undrift": undrift.__version__,
         "kernels": kernels.level(),
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
-        "source": {
-            "path": source.name,
-            "absolute": None if source.stdin else str(source.path.absolute()),
-            "size": source.size,
-            "sha256": source.digest(),
-        },
-        "command": command,
         "started": now(),
         "finished": None,
         "seconds": 0.0,

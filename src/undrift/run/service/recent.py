@@ -29,9 +29,9 @@ class Round(NamedTuple):
     upper: float | None
     known: bool
     """Whether any label had been learned before."""
-    label: str | int | float | None = None
+    label: str | int | float | bool | None = None
     """Of several classes, the one that came."""
-    predicted: str | int | float | None = None
+    predicted: str | int | float | bool | None = None
     """The one that was most likely."""
     loss: float | None = None
     """Its log-loss."""

@@ -1,8 +1,8 @@
-"""What a service serves, one model or one for each key; the service itself keeps the journal."""
+"""What a service serves, one stream or one model for each key; the service itself keeps the journal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from undrift.errors import InputError
 from undrift.events import Event
 from undrift.learners.intervals import LEVELS
-from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
-from undrift.serve.journal import Checkpoint, JournalSnapshot, WaitingRow
-from undrift.serve.recent import Round
-from undrift.serve.rows import Cell, Row
+from undrift.run.service.journal import Journal, WaitingRow
+from undrift.run.service.recent import Round
+
+Cell = float | int | str | bool | None
+Row = Mapping[str, Cell]
 
 
 class Answer(NamedTuple):
@@ -23,7 +24,7 @@ class Answer(NamedTuple):
     id: int
     """Give it back with the label."""
     prediction: Cell
-    """A number, or the likelier label."""
+    """A number, or the likelier label; None before the first label."""
     probability: float | None
     """Of the predicted label, for classes."""
     lower: float | None
@@ -33,10 +34,12 @@ class Answer(NamedTuple):
     """Whether any label was learned before; if not, the prediction says nothing."""
     probabilities: dict[str, float] | None = None
     """Of each class, by its label."""
+    quantiles: dict[str, float | None] | None = None
+    """By their levels, where a run has some."""
 
 
-LearnedLabel = float | int | str
-"""A label as models learn it: a number, 0 or 1, or one of several classes; NaN closes a row."""
+LearnedLabel = float | int | str | None
+"""A label as models learn it: a number, 0 or 1, or the text of a class; None closes a row."""
 
 
 class LabelledRow(NamedTuple):
@@ -60,27 +63,23 @@ class ServedModels(Protocol):
 
     target: str
     """What is predicted."""
+    first_row: int
+    """The id of the first row that is served, where nothing was saved yet."""
 
     @property
     def work_per_row(self) -> int:
         """Learners that a row goes through: as many as there are classes, where there are several."""
 
-    def encode(self, rows: Sequence[Row]) -> Any:
-        """Return the features of rows that have come; refused rows change nothing."""
+    def encode(self, rows: Sequence[Row], number: int) -> Any:
+        """Return what `ask` takes of rows that have come, numbered from `number` on; refused rows change nothing."""
 
     def ask(
         self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int
     ) -> list[AskedRow]:
-        """Serve rows, numbered from `number` on, which the journal's entry `entry` brought.
+        """Serve rows, which the journal's entry `entry` brought; those that are in what was saved are left out."""
 
-        The features of the last one are watched. Rows that are in what was saved are left out.
-        """
-
-    def label(self, cell: Cell) -> LearnedLabel:
-        """Return a label as models learn it."""
-
-    def check_labels(self, labels: Sequence[LabelledRow]) -> None:
-        """Refuse labels that are too many for one request: of keys, or of classes that are new."""
+    def read_labels(self, cells: Sequence[Cell], numbers: Sequence[int]) -> list[LearnedLabel]:
+        """Return labels of the rows of these numbers as models learn them; refused labels change nothing."""
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels, which the journal's entry `entry` brought, or close rows; return what changed.
@@ -94,23 +93,20 @@ class ServedModels(Protocol):
     def recent(self, key: str | None, count: int) -> list[Round]:
         """Return the last rounds, of a key where every key has a model."""
 
-    def is_due(self, last: int) -> bool:
-        """Whether something should be saved when the journal has come to `last`."""
-
-    def checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
-        """Return what to save now, beside `facts` of the service itself."""
-
-    def mark_saved(self, saved: Checkpoint, last: int) -> None:
-        """Note that this was written when the journal had come to `last`."""
+    def is_due(self, journal: Journal) -> bool:
+        """Whether something should be saved."""
 
     def is_crowded(self) -> bool:
         """Whether something must be saved before more is asked and told."""
 
-    def begin(self) -> None:
-        """Become what it was before the journal's first entry."""
+    def save(self, journal: Journal, facts: Mapping[str, Any], *, everything: bool) -> None:
+        """Save what is now, or the part of it that is due, beside `facts` of the service itself."""
 
-    def resume(self, facts: Mapping[str, Any], saved: JournalSnapshot) -> None:
-        """Go on from a snapshot, whose facts are these."""
+    def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
+        """Become what was saved last; return the number of its last entry, and the facts of the service then.
+
+        None: nothing was saved yet, and it is what it was before the journal's first entry.
+        """
 
 
 def check_level(level: float) -> float:
@@ -121,18 +117,6 @@ def check_level(level: float) -> float:
     return level
 
 
-def shown_prediction(model: OnlineEstimator, yhat: float) -> float:
-    """Return a prediction as people read it: a number, or the probability of the positive label."""
-    return float(sigmoid(np.array(yhat))) if model.binary else yhat
-
-
-def name_classes(answer: Answer, log_odds: float, name_label: Callable[[float], Cell]) -> Answer:
-    """Return the answer to a row of two classes, which are called by `name_label`, as for several."""
-    given = {str(name_label(side)): float(sigmoid(np.array(side * log_odds))) for side in (-1.0, 1.0)}
-    label = name_label(log_odds)
-    return answer._replace(prediction=label, probability=given[str(label)], probabilities=given)
-
-
 def median_half_life(model: OnlineEstimator) -> float | None:
     """Return the memory length below which half of the weight lies, in rounds; None: it never forgets."""
     spectrum = model.spectrum()
@@ -140,3 +124,8 @@ def median_half_life(model: OnlineEstimator) -> float | None:
         return None
     median = spectrum.half_lives[int(np.searchsorted(np.cumsum(spectrum.weights), 0.5))]
     return float(median) if np.isfinite(median) else None
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written to a file: half of a surrogate pair cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,8 +1,10 @@
 """The journal: everything a service was asked and told, in order, on the disk before anyone is answered.
 
 A kill at any moment leaves whole entries only (SQLite, write-ahead log). A snapshot replaces the entries before it, in
-one transaction, so that a restart is the last snapshot and the few entries after it. With a model for each key, keys
-are saved a few at a time; entries stay until every key that they changed was saved after them.
+one transaction, so that a restart is the last snapshot and the few entries after it. The model of a run is in its
+folder: facts of the snapshot are written first, then the folder is committed with the snapshot's number, and then the
+entries go. With a model for each key, keys are saved a few at a time; entries stay until every key that they changed
+was saved after them.
 
 Rows that wait for their label are written once, with the entry that brought them, and are no part of a snapshot. One
 whose label has come stays until a snapshot holds what was learned from it, as the label's entry may be repeated until
@@ -31,7 +33,7 @@ from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError, UndriftError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 KEPT_CLOSED = 1_000_000
 """Of so many last rows it is known whether they expired, and which reference they had."""
 MOST_ENTRIES = 2**53
@@ -44,8 +46,7 @@ _TABLES = {
         checksum INTEGER NOT NULL
     )""",
     "snapshot": """(
-        only_one INTEGER PRIMARY KEY CHECK (only_one = 1),
-        sequence INTEGER NOT NULL, facts TEXT NOT NULL, model BLOB NOT NULL, checksum INTEGER NOT NULL
+        sequence INTEGER PRIMARY KEY, facts TEXT NOT NULL, model BLOB NOT NULL, checksum INTEGER NOT NULL
     )""",
     "key_facts": "(key TEXT PRIMARY KEY, facts TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID",
     "key_models": """(
@@ -203,14 +204,14 @@ class Journal:
             if self._base.in_transaction:
                 self._base.execute("ROLLBACK")
             last = self._base.execute("SELECT max(last) FROM journal").fetchone()[0]
-            saved = self._base.execute("SELECT sequence FROM snapshot").fetchone()
-            self.last = max(int(last or 0), int(saved[0]) if saved else 0)
+            saved, latest = self._base.execute("SELECT min(sequence), max(sequence) FROM snapshot").fetchone()
+            self.last = max(int(last or 0), int(latest or 0))
             if not 0 <= self.last <= MOST_ENTRIES:
                 raise ValueError(f"entry {self.last}")
             self.waiting = int(self._base.execute("SELECT count(*) FROM waiting WHERE closed IS NULL").fetchone()[0])
             closed = self._base.execute("SELECT closed, row FROM waiting WHERE closed IS NOT NULL ORDER BY closed")
             self._closed = deque((int(entry), int(row)) for entry, row in closed)
-            self._saved = int(saved[0]) if saved else 0
+            self._saved = int(saved or 0)
 
     def append(
         self,
@@ -308,27 +309,44 @@ class Journal:
     def last_snapshot(self) -> JournalSnapshot | None:
         """Return the last snapshot, None before the first."""
         with self._reading():
-            found = self._base.execute("SELECT sequence, facts, model, checksum FROM snapshot").fetchone()
-        if found is None:
+            (sequence,) = self._base.execute("SELECT max(sequence) FROM snapshot").fetchone()
+        if sequence is None:
             if self.last:
                 raise self._damage("its snapshot is missing")
             return None
+        return self.snapshot_at(sequence)
+
+    def snapshot_at(self, sequence: int) -> JournalSnapshot:
+        """Return the snapshot that holds the entries up to a number; refuse a journal that has none."""
+        with self._reading():
+            query = "SELECT sequence, facts, model, checksum FROM snapshot WHERE sequence = ?"
+            found = self._base.execute(query, (sequence,)).fetchone()
+        if found is None:
+            raise self._damage(f"its snapshot after entry {sequence} is missing")
         if found[3] != _checksum(*found[:3]):
             raise self._damage("its snapshot does not match its checksum")
         return JournalSnapshot(*found[:3])
+
+    def announce(self, facts: str) -> None:
+        """Write the facts of a snapshot whose model is about to be written elsewhere, beside the last one's."""
+        with self._transaction():
+            self._put_snapshot(JournalSnapshot(self.last, facts, b""))
 
     def save(self, now: Checkpoint) -> None:
         """Put what is now in the place of the entries that led to it."""
         with self._transaction():
             run, many = self._base.execute, self._base.executemany
-            saved = now.keep_from - 1, now.facts, now.model
-            run("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?)", (*saved, _checksum(*saved)))
+            self._put_snapshot(JournalSnapshot(now.keep_from - 1, now.facts, now.model))
+            run("DELETE FROM snapshot WHERE sequence != ?", (now.keep_from - 1,))
             facts = [(row.key, row.facts) for row in now.keys]
             many("INSERT OR REPLACE INTO key_facts VALUES (?, ?, ?)", [(*row, _checksum(*row)) for row in facts])
             models = [(row.key, row.recent, row.model) for row in now.keys]
             many("INSERT OR REPLACE INTO key_models VALUES (?, ?, ?, ?)", [(*row, _checksum(*row)) for row in models])
             run("DELETE FROM journal WHERE last < ?", (now.keep_from,))
         self._saved = now.keep_from - 1
+
+    def _put_snapshot(self, now: JournalSnapshot) -> None:
+        self._base.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", (*now, _checksum(*now)))
 
     def clean(self) -> bool:
         """Remove some rows whose end a snapshot holds; return whether there may be more of them."""

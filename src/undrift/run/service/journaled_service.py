@@ -10,7 +10,7 @@ from typing import Any
 
 from undrift import _check
 from undrift.errors import ModelFileError, UnavailableError, UndriftError
-from undrift.serve.journal import Journal
+from undrift.run.service.journal import Journal
 
 LEAST_SECONDS_BETWEEN_TRIES = 1.0
 """A restore that failed is tried again after so many seconds, or ten times as long as it took if that is more."""

@@ -11,11 +11,17 @@ from typing import Any, NamedTuple
 
 from undrift.errors import InputError, ModelFileError, RequestSizeError
 from undrift.events import Event, EventKind
-from undrift.serve.journal import EntryKind, Journal, JournalEntry
-from undrift.serve.journaled_service import JournaledService, describe_failure, to_json
-from undrift.serve.rows import Cell, Row, is_unicode
-from undrift.serve.served_models import Answer, AskedRow, LabelledRow, ServedModels
-from undrift.stream.cells import LIMIT
+from undrift.run.service.journal import EntryKind, Journal, JournalEntry
+from undrift.run.service.journaled_service import JournaledService, describe_failure, to_json
+from undrift.run.service.served_models import (
+    Answer,
+    AskedRow,
+    Cell,
+    LabelledRow,
+    Row,
+    ServedModels,
+    is_unicode,
+)
 
 KEPT_EVENTS = 1000
 """Events that are kept."""
@@ -62,18 +68,14 @@ class Service(JournaledService):
         What is served; the journal may know later states of it.
     journal
         Where everything is written before it is answered.
-    origin
-        Digest of what the models begin with; a journal that began with something else is refused.
     hold
         Seconds after which a row that has no label yet is given up; None: never, unless too many wait.
     """
 
-    def __init__(self, models: ServedModels, journal: Journal, *, origin: str = "", hold: float | None = HOLD) -> None:
+    def __init__(self, models: ServedModels, journal: Journal, *, hold: float | None = HOLD) -> None:
         super().__init__(journal)
-        self._models, self.hold, self._origin = models, hold, origin
+        self._models, self.hold = models, hold
         self._restore()
-        if journal.last_snapshot() is None:
-            self.save(everything=True)
 
     @property
     def models(self) -> ServedModels:
@@ -99,8 +101,8 @@ class Service(JournaledService):
         given = self._check_references(references, len(rows))
         self._save_crowded()
         now = time.time()
-        features = self._models.encode(rows)  # refuses what cannot be read, and is as before then
         number = self._next_row
+        features = self._models.encode(rows, number)  # refuses what cannot be read, and is as before then
         body = to_json([now, list(map(dict, rows)), references, number])
         with self._undo_if_refused():
             asked = self._ask(features, number, given, now, self.journal.last + 1)
@@ -111,13 +113,11 @@ class Service(JournaledService):
         """Learn labels, late or out of order; they are in the journal when this returns."""
         self.require_restored()
         self._require_size(labels, "labels")
+        numbers = [self._find(label.row) for label in labels]
+        values = self._models.read_labels([label.y for label in labels], numbers)
         found: dict[int, LabelledRow] = {}
         repeated = expired = 0
-        for label in labels:
-            number = self._find(label.row)
-            y = math.nan if label.y is None else self._models.label(label.y)
-            if label.y is not None and not (isinstance(y, str) or abs(y) <= LIMIT):
-                raise InputError(f"the label of row {label.row!r:.60} must be a number or a class, got {label.y!r:.60}")
+        for number, y in zip(numbers, values, strict=True):
             stored = None if number in found else self.journal.find_row(number)
             if stored is not None and stored.closed is None:
                 found[number] = LabelledRow(stored.row, y)
@@ -131,9 +131,8 @@ class Service(JournaledService):
 
     def _settle(self, labels: Sequence[LabelledRow], *, expired: bool = False) -> None:
         """Learn labels of rows that wait, or close those that waited too long."""
-        self._models.check_labels(labels)
         self._save_crowded()
-        body = to_json([(row.number, None if y != y else y) for row, y in labels])  # NaN is not itself
+        body = to_json([(row.number, y) for row, y in labels])
         with self._undo_if_refused():
             self._note(self._models.tell(labels, self.journal.last + 1))
             closed = [row.number for row, _ in labels]
@@ -147,8 +146,8 @@ class Service(JournaledService):
         late = [number for k, (number, when) in enumerate(oldest) if when < limit or k < excess]
         if late:
             rows = [stored.row for number in late if (stored := self.journal.find_row(number)) is not None]
-            self._settle([LabelledRow(row, math.nan) for row in rows], expired=True)
-        if self._models.is_due(self.journal.last):
+            self._settle([LabelledRow(row, None) for row in rows], expired=True)
+        if self._models.is_due(self.journal):
             self.save()
         until = time.monotonic() + SECONDS_OF_CLEANING
         while self.journal.clean() and time.monotonic() < until:
@@ -157,16 +156,13 @@ class Service(JournaledService):
     def save(self, *, everything: bool = False) -> None:
         """Put what is now into the journal's snapshot, so that a restart is quick; or the part of it that is due."""
         facts: dict[str, Any] = {
-            "origin": self._origin,
             "saved_at": self.journal.last,
             "next_row": self._next_row,
             "rows_that_wait": self.journal.waiting,
             "events": [event.as_dict() for event in self._events],
             "event_counts": {str(kind): count for kind, count in self.event_counts.items()},
         }
-        now = self._models.checkpoint(self.journal.last, facts, everything=everything)
-        self.journal.save(now)
-        self._models.mark_saved(now, self.journal.last)
+        self._models.save(self.journal, facts, everything=everything)
 
     def _save_crowded(self) -> None:
         while self._models.is_crowded():
@@ -185,26 +181,23 @@ class Service(JournaledService):
 
     def _read_journal(self) -> None:
         """Become what the journal says: its snapshot, and every entry after it."""
-        saved = self.journal.last_snapshot()
-        self._next_row = 1  # the id of the next row
+        self._next_row = self._models.first_row  # the id of the next row
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.event_counts: Counter[EventKind] = Counter()
-        saved_at = waiting = 0
+        saved_at = waiting = after = 0
+        saved = self._models.restore(self.journal)
         if saved is None:
-            self._models.begin()
+            if self.journal.last:
+                raise ModelFileError(f"{self.journal.path}: its first snapshot is missing; restore it from a copy")
+            self.save(everything=True)
         else:
-            facts = json.loads(saved.facts)
-            if facts["origin"] != self._origin:
-                raise InputError(
-                    f"{self.journal.path}: this service began with another model; move its folder away to begin anew"
-                )
+            after, facts = saved
             saved_at, waiting, self._next_row = (
                 int(facts[name]) for name in ("saved_at", "rows_that_wait", "next_row")
             )
             self._events.extend(Event.from_dict(event) for event in facts["events"])
             self.event_counts.update({EventKind(kind): int(n) for kind, n in facts["event_counts"].items()})
-            self._models.resume(facts, saved)
-        for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
+        for entry in self.journal.entries_after(after):
             try:
                 change = self._repeat(entry)
             except Exception as error:  # whatever a damaged entry breaks
@@ -222,14 +215,14 @@ class Service(JournaledService):
         if entry.kind is EntryKind.ASKED:
             when, rows, references, number = body
             given = [None] * len(rows) if references is None else references
-            self._ask(self._models.encode(rows), number, given, when, entry.first)
+            self._ask(self._models.encode(rows, number), number, given, when, entry.first)
             return len(rows)
         labels = []
         for number, y in body:
             stored = self.journal.find_row(number)
             if stored is None or stored.closed != entry.first:
                 raise ModelFileError(f"row {number} is missing")
-            labels.append(LabelledRow(stored.row, math.nan if y is None else y if isinstance(y, str) else float(y)))
+            labels.append(LabelledRow(stored.row, y))
         self._note(self._models.tell(labels, entry.first))
         return -len(labels)
 

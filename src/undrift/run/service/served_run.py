@@ -1,0 +1,458 @@
+"""ServedRun: the stream of a run that serves rows and learns their labels, and its record in the run's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift._internal.folder import Folder
+from undrift._typing import Vector
+from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
+from undrift.events import Event
+from undrift.losses import log_odds
+from undrift.online.estimator import OnlineEstimator
+from undrift.run.play.live import refuse_slips
+from undrift.run.play.recorder import ROWS_PER_LOOK, RunRecorder, RunWatch
+from undrift.run.play.run_folder import JOURNAL, RunFolder
+from undrift.run.play.run_loop import RunWriter
+from undrift.run.play.state import RunState, settings_of
+from undrift.run.service.journal import Checkpoint, Journal, WaitingRow
+from undrift.run.service.recent import RecentRounds, Round
+from undrift.run.service.served_models import (
+    Answer,
+    AskedRow,
+    Cell,
+    LabelledRow,
+    LearnedLabel,
+    Row,
+    check_level,
+    median_half_life,
+)
+from undrift.run.service.service import HOLD, LARGEST_BATCH, Service
+from undrift.run.state_file import explain_damage
+from undrift.stream import Answers, Stream
+from undrift.stream.cells import LIMIT, RowBatch
+from undrift.stream.features import Features, Rows
+from undrift.stream.first_rows import RowOrigin
+from undrift.stream.settings import Settings
+from undrift.stream.stream import WaitingRows
+
+NUMBERS_PER_COMMIT, SECONDS_PER_COMMIT = 10_000, 60.0
+"""Rows and labels between two commits of the folder, at most, and seconds. A restart repeats what came after."""
+
+
+class RequestOrigin(RowOrigin):
+    """Rows of a request, whose sender has no command line."""
+
+    def __init__(self, settings: Settings, before: int = 0) -> None:
+        super().__init__("request", settings)
+        self._before = before
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return super().at(line - self._before)
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out."""
+        return "leave it out of the row"
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a value is said to be missing."""
+        return "send null if it is missing"
+
+    def sort(self) -> str:
+        """Return how rows are brought into order."""
+        return "send rows in the order of their times"
+
+    def choose(self, setting: str, value: str) -> str:
+        """Return how a setting is given a value."""
+        return f"run the file again with --{setting} {value}"
+
+
+class LabelOrigin(RequestOrigin):
+    """Labels of a request, by the ids of their rows."""
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return f"the label of row {line}"
+
+
+class KeptRow(NamedTuple):
+    """What is kept of a row that waits for its label, in one vector."""
+
+    time: float
+    """Microseconds since 1970, NaN without a time."""
+    guesses: Vector
+    """The naive guesses, one after the other."""
+    z: Vector
+    """Its features."""
+    record: Vector
+    """Of the stream."""
+
+    def pack(self) -> Vector:
+        """Return it as one vector."""
+        head = [self.time, len(self.guesses), len(self.z)]
+        return np.concatenate((head, self.guesses, self.z, self.record))
+
+    @classmethod
+    def unpack(cls, packed: Vector) -> KeptRow:
+        """Return what `pack` packed."""
+        when, guesses, width = packed[0], int(packed[1]), int(packed[2])
+        a, b = 3 + guesses, 3 + guesses + width
+        if guesses < 0 or width < 0 or len(packed) <= b:
+            raise ModelFileError("the saved record of a row cannot be used")
+        return cls(float(when), packed[3:a], packed[a:b], packed[b:])
+
+
+class ServedRun:
+    """The stream of a run, what it is asked and told, and the record of both in the run's folder.
+
+    Parameters
+    ----------
+    folder
+        Of a finished run, locked by this process.
+    level
+        Part of the labels that intervals are made to hold; None: what the run says.
+    """
+
+    def __init__(self, folder: RunFolder, *, level: float | None = None) -> None:
+        self.folder = folder
+        self._level = None if level is None else check_level(level)
+        self.first_row = 1
+        self._load()
+        self._began = self._saved
+        self.target = self.stream.settings.target
+
+    # ---- the folder --------------------------------------------------------------------------------------------
+
+    def _load(self) -> RunState:
+        """Become what the folder holds."""
+        state = self.folder.state()
+        if state["status"] != "finished" or state["model"] is None:
+            raise InputError(f"{self.folder.path}: this run is not finished; continue it with --resume, then serve it")
+        self.folder.adopt_files(state)
+        stream = Stream(settings_of(self.folder.path, state).replace(limit=None))
+        with explain_damage(self.folder.path):
+            self.writer = RunWriter(self.folder, RunRecorder.empty(stream))
+            self.writer.resume(state)
+        self.writer.updating = True
+        self.recorder: RunRecorder = self.writer.recorder
+        self.stream: Stream = self.recorder.stream
+        self.level = self.stream.settings.level if self._level is None else self._level
+        self._watch = self.recorder.watch or RunWatch(self.stream, len(self.features.names))
+        self._recent = RecentRounds()
+        self._saved, self._saved_when, self._is_committed = 0, time.monotonic(), False
+        return state
+
+    @property
+    def features(self) -> Features:
+        """The stream's features."""
+        assert self.stream.features is not None  # a finished run has learned rows
+        return self.stream.features
+
+    @property
+    def model(self) -> OnlineEstimator:
+        """The estimator inside."""
+        return self.stream.model
+
+    def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
+        """Become what the folder holds; return the number of the last entry in it, and the facts of the service."""
+        held = self._load().get("journal")
+        with explain_damage(self.folder.path):
+            if held is None or held["id"] is None:
+                if journal.last or journal.newest_row():
+                    raise ModelFileError(
+                        f"{journal.path}: not the journal of this run as it is now; move it away to begin a new one"
+                    )
+                self.first_row = int((held or {}).get("next_row", 1))
+                self.writer.journal = {"id": uuid.uuid4().hex, "sequence": 0}
+                return None
+            sequence = held["sequence"]
+            if type(sequence) is not int:
+                raise TypeError(f"'sequence' is {type(sequence).__name__}")
+        if not journal.last and journal.last_snapshot() is None:
+            raise ModelFileError(
+                f"{journal.path}: empty, or missing, though this run was served; put it back, or give up the rows that "
+                f"wait for their labels: undrift rollback {self.folder.path}"
+            )
+        facts = json.loads(journal.snapshot_at(sequence).facts)
+        if facts["id"] != held["id"]:
+            raise ModelFileError(f"{journal.path}: the journal of another run; put the right one back")
+        self._recent.resume(facts["recent"])
+        if "watch" in facts and self.recorder.watch is None:
+            self._watch.resume(facts["watch"], [])
+        self._saved, self._is_committed = sequence, True
+        return sequence, facts
+
+    def save(self, journal: Journal, facts: Mapping[str, Any], *, everything: bool) -> None:
+        """Commit the folder, and let the journal forget what it holds then."""
+        assert self.writer.journal is not None  # it was restored
+        if journal.last == self._saved and self._is_committed:
+            return
+        self.writer.journal |= {"sequence": journal.last, "next_row": facts["next_row"]}
+        own = {"id": self.writer.journal["id"], "recent": self._recent.state()}
+        own |= {} if self.recorder.watch is not None else {"watch": self._watch.state()}
+        text = json.dumps({**facts, **own}, allow_nan=False)
+        journal.announce(text)
+        self.writer.batches += 1
+        self.writer.join_alike_parts()
+        self.writer.commit("finished")
+        journal.save(Checkpoint(text, b"", (), journal.last + 1))
+        self._is_committed = True
+        self._saved, self._saved_when = journal.last, time.monotonic()
+
+    def finish(self) -> None:
+        """Give the files of the folder their final names."""
+        if self._saved > self._began:
+            self.recorder.snapshots.take(self.model)
+            self.writer.commit("finished")
+        self.folder.use_final_names(self.folder.state())
+
+    def is_due(self, journal: Journal) -> bool:
+        """Whether the folder should be committed."""
+        new = journal.last - self._saved
+        return new >= NUMBERS_PER_COMMIT or (new > 0 and time.monotonic() - self._saved_when >= SECONDS_PER_COMMIT)
+
+    def is_crowded(self) -> bool:
+        """Always False: a run is saved as a whole."""
+        return False
+
+    # ---- rows --------------------------------------------------------------------------------------------------
+
+    @property
+    def work_per_row(self) -> int:
+        """One learner, or one for each of several classes."""
+        return max(1, len(self.stream.classes or ())) if self.recorder.several else 1
+
+    def encode(self, rows: Sequence[Row], number: int) -> WaitingRows:
+        """Return rows that have come as the stream serves them; refused rows change nothing."""
+        settings, features = self.stream.settings, self.features
+        origin = RequestOrigin(settings, number - 1)
+        known = {*features.columns, settings.weight}
+        for k, row in enumerate(rows):
+            if not known & row.keys():
+                given = ", ".join(f"{name!r:.60}" for name in list(row)[:5]) or "nothing"
+                raise InputError(f"a row needs columns of the run, such as '{features.columns[0]}'; it has {given}")
+            refuse_slips(origin.at(number + k), row, features.columns, settings)
+            for name, cell in row.items():
+                if isinstance(cell, float) and not abs(cell) <= LIMIT:
+                    raise InputError(
+                        f"{origin.at(number + k)}: '{name:.60}' must be at most {LIMIT:g} in size, got {cell:g}"
+                    )
+        names = dict.fromkeys(name for row in rows for name in row if name in known or features.schema.grows)
+        lines = np.arange(number, number + len(rows), dtype=np.int64)
+        batch = RowBatch(lines, {name: [row.get(name) for row in rows] for name in names})
+        found = self.stream.encode_waiting(batch, origin)
+        if len(found.rows.line) < len(rows):
+            left = int(np.setdiff1d(lines, found.rows.line)[0])
+            raise DataError(
+                f"{origin.at(left)}: a value is missing, and this run leaves such rows out (--missing skip); send all "
+                "values"
+            )
+        return found
+
+    def ask(
+        self, features: WaitingRows, number: int, references: Sequence[str | None], when: float, entry: int
+    ) -> list[AskedRow]:
+        """Serve rows, which are numbered from `number` on."""
+        texts = len(self.features.text_features.names)
+        rows, answers = self.stream.serve_rows(features)
+        serials = answers.serial.tolist()
+        shown = self._at_level(serials, rows, answers)
+        guesses = np.stack([np.asarray(guess).reshape(len(serials), -1) for guess in self.recorder.guess(len(serials))])
+        self.recorder.keep_rows(rows.Z)
+        quiet = len(self.features.text_features.names) == texts
+        events = self._watch.add_rows(self.features, rows, quiet=quiet)
+        records, times = self.stream.release_rows(serials), _as_numbers(rows)
+        asked = []
+        for i, answer in enumerate(self._answers(number, shown)):
+            kept = KeptRow(times[i], guesses[:, i].ravel(), rows.Z[i], records[i]).pack()
+            waiting = WaitingRow(number + i, None, serials[i], references[i], when, kept)
+            asked.append(AskedRow(waiting, answer, events if i == len(serials) - 1 else ()))
+        return asked
+
+    def _at_level(self, serials: Sequence[int], rows: Rows, answers: Answers) -> Answers:
+        """Return answers with intervals at the level that was asked for."""
+        if self.level == self.stream.settings.level or answers.classes is not None:
+            return answers
+        return self.stream.find_answers(serials, rows, level=self.level)
+
+    def _answers(self, number: int, answers: Answers) -> Iterator[Answer]:
+        """Yield answers as they are sent."""
+        known = answers.known.tolist()
+        if answers.classes is None:
+            ends = (_or_none(end) for end in (answers.yhat, answers.lower, answers.upper))
+            for i, (yhat, low, high) in enumerate(zip(*ends, strict=True)):
+                quantiles = None
+                if answers.quantiles is not None:
+                    quantiles = {
+                        f"{q:g}": v for q, v in zip(answers.levels, _or_none(answers.quantiles[i]), strict=True)
+                    }
+                yield Answer(number + i, yhat, None, low, high, known[i], None, quantiles)
+            return
+        labels = answers.labels
+        for i, shares in enumerate(answers.probabilities.tolist()):
+            each = {name: p for name, p in zip(answers.classes, shares, strict=True) if name and p == p}
+            best = labels[i] if known[i] else None
+            p = None if best is None else each[best]
+            yield Answer(number + i, self._show_label(best), p, None, None, known[i], each or None)
+
+    def _show_label(self, label: str | None) -> Cell:
+        """Return a label as an estimator from a file was told it; those of tables are texts."""
+        kind = self.writer.provenance.get("labels")
+        return label if label is None or kind is None else label == "True" if kind == "bool" else int(label)
+
+    # ---- labels ------------------------------------------------------------------------------------------------
+
+    def read_labels(self, cells: Sequence[Cell], numbers: Sequence[int]) -> list[LearnedLabel]:
+        """Return labels of rows as the stream learns them; refuse those that it cannot learn."""
+        origin, lines = LabelOrigin(self.stream.settings), np.array(numbers, dtype=np.int64)
+        code, y = self.stream.read_labels(cells, origin, lines)
+        count = len(code.classes or ())
+        if self.recorder.several and count > self.work_per_row and 1 < len(cells) > LARGEST_BATCH // count:
+            most = max(1, LARGEST_BATCH // count)
+            raise RequestSizeError(f"a request with new classes, {count} then, holds 1 to {most:,} labels; split it")
+        values = y.tolist() if code.classes is None else cells
+        return [None if gone else value for value, gone in zip(values, np.isnan(y).tolist(), strict=True)]
+
+    def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
+        """Learn labels of rows that wait, or close them; return what changed."""
+        before, events, begin = self.stream.rounds, list[Event](), 0
+        while begin < len(labels):  # no further than to the next snapshot of the record
+            rounds = self.stream.rounds
+            end = begin + self.recorder.snapshots.next_round(rounds) - rounds
+            events += self._tell(labels[begin:end])
+            begin = end
+        if self.stream.rounds // ROWS_PER_LOOK > before // ROWS_PER_LOOK:
+            events += self._watch.add_memory(labels[-1].row.number, self.model.spectrum())
+        return events
+
+    def _tell(self, labels: Sequence[LabelledRow]) -> list[Event]:
+        """Learn labels between which no snapshot is due."""
+        kept = [KeptRow.unpack(row.record) for row, _ in labels]
+        serials, lines = ([getattr(row, name) for row, _ in labels] for name in ("serial", "number"))
+        line = np.array(lines, dtype=np.int64)
+        width = len(self.features.names)
+        Z = np.stack([np.pad(one.z, (0, width - len(one.z)), constant_values=math.nan) for one in kept])
+        times = None
+        if self.features.schema.time is not None:
+            times = np.array([_instant(one.time) for one in kept], dtype="datetime64[us]")
+        rows = Rows(line, times, Z, np.full(len(line), math.nan))
+        self.stream.adopt_rows(serials, [one.record for one in kept])
+        answers = self.stream.find_answers(serials, rows)
+        shown = self._at_level(serials, rows, answers)
+        origin = LabelOrigin(self.stream.settings)
+        rows = rows._replace(y=self.stream.tell_rows(serials, [y for _, y in labels], origin, lines=line))
+        self.recorder.add(rows, answers, self._guesses(kept))
+        self.recorder.take_due()
+        self._remember(rows, shown)
+        return self._watch.add_rounds(rows, shown)
+
+    def _guesses(self, kept: Sequence[KeptRow]) -> list[Any]:
+        """Return the naive guesses of rows as they were when these came."""
+        count = len(self.recorder.baseline_names)
+        each = [one.guesses.reshape(count, -1) for one in kept]
+        if not self.recorder.several:
+            return [*np.stack(each, axis=1)[:, :, 0]]
+        width = max(one.shape[1] for one in each)
+        wide = [np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=math.nan) for one in each]
+        return [*np.stack(wide, axis=1)]
+
+    def _remember(self, rows: Rows, answers: Answers) -> None:
+        """Take rounds in for the page and the figures of the service."""
+        labels, numbers = rows.y.tolist(), rows.line.tolist()
+        if answers.several is None:
+            none = np.full(len(labels), math.nan)
+            ends = [_or_none(none if end is None else end) for end in (answers.lower, answers.upper)]
+            yhat = np.where(answers.known, answers.yhat, 0.0).tolist()
+            for number, y, *served in zip(numbers, labels, yhat, *ends, answers.known.tolist(), strict=True):
+                if y == y:
+                    self._recent.add(Round(number, y, *served))
+            return
+        names = self.stream.classes or []
+        for i, (number, y) in enumerate(zip(numbers, labels, strict=True)):
+            if y != y or not answers.known[i]:
+                continue
+            shares = answers.several[i]
+            there = np.flatnonzero(~np.isnan(shares)).tolist()
+            best = int(answers.yhat[i])
+            own = float(shares[int(y)]) if int(y) in there else max(1.0 - float(np.nansum(shares)), 0.0)
+            loss, odds = -math.log(max(own, 1e-300)), float(log_odds(float(shares[best])))
+            each = {names[k]: float(f"{shares[k]:.6g}") for k in there}  # short in snapshots
+            right, came, likeliest = float(best == y), names[int(y)], names[best]
+            shown = self._show_label(came), self._show_label(likeliest)
+            self._recent.add(Round(number, right, odds, None, None, True, *shown, loss, each))
+
+    # ---- figures -----------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """Return how it is doing, as JSON values."""
+        binary = self.stream.task == "classification"
+        facts = {
+            "target": self.target,
+            "task": self.stream.task,
+            "rounds": self.stream.rounds,
+            "half_life": median_half_life(self.model),
+            "no_interval": self.model.inspect.missing_interval(),
+            **self._recent.summary(self.level, binary=binary),
+        }
+        return facts | ({"classes": list(self.stream.classes or ())} if self.recorder.several else {})
+
+    def recent(self, key: str | None, count: int) -> list[Round]:
+        """Return the last rounds."""
+        return self._recent.last(count)
+
+
+def _or_none(values: Any) -> list[float | None]:
+    """Return numbers for JSON, None for NaN."""
+    return [None if value != value else value for value in np.asarray(values).tolist()]
+
+
+def _as_numbers(rows: Rows) -> list[float]:
+    """Return the times of rows in microseconds since 1970, NaN where there is none."""
+    if rows.time is None:
+        return [math.nan] * len(rows.line)
+    times = rows.time.astype("datetime64[us]")
+    found: list[float] = np.where(np.isnat(times), np.nan, times.astype(np.int64)).tolist()
+    return found
+
+
+def _instant(when: float) -> np.datetime64:
+    return np.datetime64("NaT", "us") if math.isnan(when) else np.datetime64(int(when), "us")
+
+
+@contextlib.contextmanager
+def open_run(
+    path: Path, *, level: float | None = None, hold: float | None = HOLD, durable: bool = False
+) -> Iterator[Service]:
+    """Give the service of a finished run's folder; no other process writes there meanwhile.
+
+    When it ends in order, the files of the folder have the names that those of a finished run have.
+    """
+    folder = RunFolder(path)
+    folder.state()  # refuses what is no run before anything is made there
+    with folder.files.hold_lock():
+        run = ServedRun(folder, level=level)
+        folder.sweep(folder.state())  # also of a journal that does not count
+        with open_journal(folder.files, durable) as journal:
+            service = Service(run, journal, hold=hold)
+            yield service
+            service.close()
+            if service.is_restored:
+                run.finish()
+
+
+@contextlib.contextmanager
+def open_journal(folder: Folder, durable: bool) -> Iterator[Journal]:
+    """Give the journal in a service's folder, which is locked; it is closed whatever happens."""
+    folder.claim(*JOURNAL)
+    with contextlib.closing(Journal(folder.path / JOURNAL[0], durable=durable)) as journal:
+        yield journal
