@@ -49,7 +49,7 @@ def test_the_demo_ends_with_a_few_lines_and_a_report(call):
     assert lines[3].startswith("The data changed around rows ")
     assert lines[-1].startswith("Report: d/report.html")
     assert 100_000 < Path("d/report.html").stat().st_size < 2_000_000
-    assert read_run("d").provenance["source"]["sha256"]
+    assert read_run("d").learned[0]["sha256"]
     assert "certifying" in err
 
 

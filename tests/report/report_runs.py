@@ -59,9 +59,9 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
         "provenance": {
             "undrift": ud.__version__,
             "kernels": "v3",
-            "source": {"path": "/data/rows.csv", "size": 12345, "sha256": "0" * 64},
             "seconds": 1.5,
         },
+        "learned": [{"path": "/data/rows.csv", "size": 12345, "sha256": "0" * 64, "rows": T}],
         "task": task,
         "target": "count",
         "features": names,

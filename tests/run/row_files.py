@@ -42,6 +42,14 @@ def write_ndjson(path: Path, columns: dict[str, list]) -> Path:
     return path
 
 
+def without_times(state: dict) -> dict:
+    """Return what `run.json` holds, but for when that was and by which command."""
+    times = ("started", "finished", "seconds", "command")
+    provenance = {name: value for name, value in state["provenance"].items() if name not in times}
+    lists = {name: [entry | {"when": ""} for entry in state[name]] for name in ("learned", "versions")}
+    return state | {"provenance": provenance} | lists
+
+
 def require_same_learning(first, second):
     """Assert that two streams have learned the same, though one began with fewer rows, which its schema tells."""
     assert first.model == second.model

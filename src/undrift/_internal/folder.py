@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import uuid
 from collections.abc import Collection, Iterable, Iterator
@@ -158,6 +159,21 @@ class Folder:
         """Write a file, whole or not at all."""
         with self.new_file(name, durable=durable) as temporary, temporary.open("xb") as file:
             file.writelines([payload] if isinstance(payload, bytes) else payload)
+
+    def link(self, old: str, new: str, *, durable: bool = True) -> None:
+        """Give a file a second name: a hard link, or a copy where the file system has no links."""
+        source = regular_file(self.path, old)
+        with self.new_file(new, durable=durable) as temporary:
+            try:
+                os.link(source, temporary)
+            except OSError:
+                shutil.copyfile(source, temporary)
+
+    def delete(self, name: str) -> None:
+        """Delete a file if it is ours."""
+        if self.is_ours(name):
+            with explain_disk_errors(self.path, self.retry):
+                (self.path / name).unlink()
 
     def claim(self, *names: str) -> None:
         """Take names for files that change in place, such as a database; refuse those that are taken."""

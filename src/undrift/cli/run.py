@@ -270,7 +270,7 @@ def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     from undrift.stream.task import name_classes
 
     what = "a number" if run.classes is None else name_classes(run.classes)
-    source = Path(run.provenance["source"]["path"]).name
+    source = Path(run.learned[0]["path"]).name
     out = [
         f"Predicted '{run.target}' ({what}) {run.predicted.sum():,} times in {source}, each time before it was known.",
         _quality(run),

@@ -11,7 +11,7 @@ from undrift.report import fleet_text, key_lists
 from undrift.report.figures.registry import FLEET_FIGURES, make_figures
 from undrift.report.formatting import plural
 from undrift.report.html_file import CALLER, write_page
-from undrift.report.run_text import flatten
+from undrift.report.run_text import flatten, ledger_pairs
 from undrift.run import FleetResult, KeyReport
 
 PROBLEMS = 50
@@ -72,7 +72,7 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
         "problems": fleet_text.problem_rows(fleet, PROBLEMS),
         "more_problems": max(0, len(fleet.problems) - PROBLEMS),
         "most_problems": key_lists.problem_rows(short.most_problems),
-        "about": flatten(fleet.provenance),
+        "about": [*flatten(fleet.provenance), *ledger_pairs(fleet.learned)],
         "glossary": fleet_text.GLOSSARY,
     }
     numbers = {
@@ -85,6 +85,7 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
         "rounds": fleet.rounds,
         "bytes_per_key": fleet.bytes_per_key,
         "provenance": fleet.provenance,
+        "learned": list(fleet.learned),
         "problems": [asdict(problem) for problem in fleet.problems[:PROBLEMS]],
         "listed": [key_lists.key_numbers(key) for key in listed],
     }

@@ -52,7 +52,7 @@ NAMED = 3
 
 def subtitle(fleet: FleetResult) -> str:
     """Return what was learned from what."""
-    source = PurePath(str(fleet.provenance["source"]["path"])).name
+    source = PurePath(fleet.learned[0]["path"]).name
     return (
         f"{plural(len(fleet.keys), 'key')} (“{shorten(fleet.run.fleet.fields.key)}”), {plural(fleet.rounds, 'row')} of "
         f"{source}, {plural(len(fleet.features), 'feature')}, predicting {TASKS[fleet.task]}; a model for every key."

@@ -85,7 +85,11 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "drift": data_drift.table_rows(measured["drift"]),
         "drift_count": measured["drift"]["features"] if measured["drift"] else 0,
         "problems": run_text.problem_rows(data),
-        "about": [*run_text.flatten(data.provenance), *run_text.flatten(data.settings, "setting: ")],
+        "about": [
+            *run_text.flatten(data.provenance),
+            *run_text.ledger_pairs(data.learned),
+            *run_text.flatten(data.settings, "setting: "),
+        ],
         "glossary": run_text.GLOSSARY,
     }
     numbers = {
@@ -96,6 +100,7 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "classes": list(data.classes) if data.classes else None,
         "rounds": data.rounds,
         "provenance": data.provenance,
+        "learned": list(data.learned),
         "settings": data.settings,
         "scores": [asdict(score) for score in scores],
         "certificates": list(data.certificates),

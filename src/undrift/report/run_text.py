@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -70,9 +70,7 @@ def subtitle(run: RunContext) -> str:
 
 def source_name(data: RunData) -> str:
     """Return the source's name without its folder."""
-    source = data.provenance.get("source")
-    path = source.get("path") if isinstance(source, Mapping) else source
-    return PurePath(str(path)).name if path else "the source"
+    return PurePath(data.learned[0]["path"]).name if data.learned else "the source"
 
 
 def predicted_rows(data: RunData) -> str:
@@ -249,6 +247,18 @@ def _line_numbers(problem: Mapping[str, Any]) -> str:
         return NONE
     more = (problem.get("count") or 0) > len(lines) and len(lines) <= 6
     return join_items(lines) + (" …" if more else "")
+
+
+MOST_LEARNED = 20
+"""Files of the ledger that a report names."""
+
+
+def ledger_pairs(learned: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return what was learned as pairs of a name and a text: all about a single file, or rows and path of each."""
+    if len(learned) == 1:
+        return flatten({name: value for name, value in learned[0].items() if name != "earlier"}, "learned: ")
+    files = [f"{entry['path']} ({plural(entry['rows'], 'row')})" for entry in learned]
+    return [("learned", join_items(files, MOST_LEARNED))]
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

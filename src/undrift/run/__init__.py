@@ -38,6 +38,9 @@ from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
 from undrift.run.play.update import update_run as update_run
+from undrift.run.play.versions import Version as Version
+from undrift.run.play.versions import list_versions as list_versions
+from undrift.run.play.versions import rollback_run as rollback_run
 from undrift.run.tables import unescape_formula as unescape_formula
 from undrift.stream.settings import FleetSettings as FleetSettings
 from undrift.stream.settings import ForecastSettings as ForecastSettings

@@ -37,13 +37,16 @@ def find_kind(folder: Path) -> str | None:
     return None
 
 
-def read_state(folder: Path, kind: str) -> State:
-    """Return what the last commit of a folder of this kind wrote, or say what is wrong with it."""
+def read_state(folder: Path, kind: str, name: str = STATE) -> State:
+    """Return what the last commit of a folder of this kind wrote, or say what is wrong with it.
+
+    `name` is that of a file with the state of an earlier version.
+    """
     command = COMMANDS[kind]
     if not os.path.lexists(folder / STATE):
         _refuse_earlier(folder)
         raise InputError(f"{folder}: no {kind} here ({STATE} is missing); name a folder of `{command}`")
-    state = _read_head(folder)
+    state = _read_head(folder, name)
     if state["kind"] != kind:
         other = COMMANDS[state["kind"]]
         raise InputError(f"{folder}: this is a folder of `{other}`; name one of `{command}`")
@@ -57,19 +60,19 @@ def write_state(state: Mapping[str, Any], kind: str) -> bytes:
 
 
 @contextlib.contextmanager
-def explain_damage(folder: Path, kind: str = "run") -> Iterator[None]:
+def explain_damage(folder: Path, kind: str = "run", name: str = STATE) -> Iterator[None]:
     """Turn the errors that reading a damaged `run.json` leads to into one sentence."""
     try:
         yield
     except UndriftError:
         raise
     except (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{folder / STATE}: damaged or edited ({_reason(error)}); {_afresh(kind)}") from None
+        raise ModelFileError(f"{folder / name}: damaged or edited ({_reason(error)}); {_afresh(kind)}") from None
 
 
-def _read_head(folder: Path) -> State:
-    """Return what `run.json` holds, of whatever kind."""
-    path = regular_file(folder, STATE)
+def _read_head(folder: Path, name: str = STATE) -> State:
+    """Return what `run.json`, or a file of the same form, holds, of whatever kind."""
+    path = regular_file(folder, name)
     try:
         if path.stat().st_size > LARGEST:
             raise ModelFileError(f"{path}: far larger than any that undrift writes; name a folder that it made")

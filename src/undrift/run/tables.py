@@ -7,6 +7,7 @@ Numbers stay numbers.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import io
@@ -96,13 +97,32 @@ class TableFile:
 
 def join_parquet(parts: Sequence[Path], path: Path) -> None:
     """Join Parquet files into one without holding their rows; later ones may have more columns."""
-    pl = polars(str(path))
+    with _explain_engine():
+        scan_parts(parts).sink_parquet(path.absolute(), compression="zstd", maintain_order=True)
+
+
+@contextlib.contextmanager
+def _explain_engine() -> Iterator[None]:
+    """Raise what the disk answers to the engine, which writes by itself and wraps it, as it is."""
     try:
-        rows = scan_parts(parts)
-        rows.sink_parquet(path.absolute(), compression="zstd", maintain_order=True)
-    except pl.exceptions.PolarsError as error:  # the engine writes by itself, and wraps what the disk answers
+        yield
+    except polars("a table").exceptions.PolarsError as error:
         number = re.search(r"os error (\d+)", str(error))
         raise OSError(int(number[1]) if number else errno.EIO, str(error).splitlines()[0]) from None
+
+
+def cut_parquet(table: Path, path: Path, rows: int, columns: int) -> None:
+    """Write the first rows and columns of a Parquet file into another."""
+    pl = polars(str(path))
+    with _explain_engine():
+        first = pl.scan_parquet(table.absolute(), **LITERAL).head(rows).select(pl.nth(range(columns)))
+        first.sink_parquet(path.absolute(), compression="zstd", maintain_order=True)
+
+
+def table_shape(parts: Sequence[Path]) -> tuple[int, int]:
+    """Return how many rows and columns Parquet files have together."""
+    table = scan_parts(parts)
+    return int(table.select(polars("a table").len()).collect().item()), len(table.collect_schema())
 
 
 def scan_parts(parts: Sequence[Path]) -> LazyFrame:

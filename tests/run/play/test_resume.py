@@ -11,7 +11,7 @@ import time
 import polars as pl
 import pytest
 
-from tests.run.row_files import table, write_csv
+from tests.run.row_files import table, without_times, write_csv
 from undrift import store
 from undrift.errors import InputError, ModelFileError
 from undrift.run import Interrupted, Settings, play_file
@@ -33,9 +33,7 @@ def small_batches(monkeypatch):
 
 def result(folder):
     """Return everything a run left behind but for times and paths."""
-    state = json.loads((folder / "run.json").read_text())
-    for word in ("started", "finished", "seconds", "command"):
-        del state["provenance"][word]
+    state = without_times(json.loads((folder / "run.json").read_text()))
     files = [_bits(folder / name) for name in ("model.undrift", "trace.undrift")]
     frame = pl.read_parquet(folder / "predictions.parquet")
     return state, files, [(name, frame[name].to_numpy().tobytes()) for name in frame.columns]

@@ -151,11 +151,8 @@ def test_a_forced_run_that_dies_at_any_rename_leaves_a_whole_run(tmp_path, rows,
         with contextlib.suppress(SystemExit):
             play_file(other, folder, SETTINGS, force=True)
     state = json.loads((folder / "run.json").read_text())
-    assert (
-        len(read_run(folder).y)
-        == {"rows.csv": 300, "other.csv": 60}[os.path.basename(state["provenance"]["source"]["path"])]
-    )
-    play_file(state["provenance"]["source"]["path"], folder, SETTINGS, resume=True)
+    assert len(read_run(folder).y) == {"rows.csv": 300, "other.csv": 60}[os.path.basename(state["learned"][0]["path"])]
+    play_file(state["learned"][0]["path"], folder, SETTINGS, resume=True)
     assert sorted(contents(folder)) == FINISHED
 
 
@@ -256,11 +253,12 @@ HOSTILE = [
         for name in (
             "status", "rows", "rounds", "batches", "parts", "model", "trace", "task", "classes", "features", "plan",
             "coefficients", "candidates", "arms", "scores", "settings", "provenance", "certificates", "problems",
-            "notes", "carry",
+            "notes", "carry", "learned", "version", "versions", "versions_made", "keep_versions",
         )
         for value in (7, "x", None, [3], [[]], {}, {"x": [1]}, -1, 1e308)
     ),
-    {"provenance": {"source": {"path": 3, "sha256": None, "absolute": None}}},
+    {"learned": [{"path": 3, "sha256": None, "absolute": None}]},
+    {"versions": [{"number": 1}]},
     {"settings": {"target": "y", "lag": {"a": 1}}},
     {"settings": {"target": ["y"]}},
     {"carry": {"encoder": 3, "scores": []}},

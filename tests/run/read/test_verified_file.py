@@ -53,8 +53,8 @@ def test_what_is_appended_meanwhile_is_not_seen(tmp_path, name):
     assert len(path.read_bytes()) > len(before)
     run = read_run(tmp_path / "run")
     assert run.rounds == 3000
-    assert run.provenance["source"]["sha256"] == hashlib.sha256(before).hexdigest()
-    assert run.provenance["source"]["size"] == len(before)
+    assert run.learned[0]["sha256"] == hashlib.sha256(before).hexdigest()
+    assert run.learned[0]["size"] == len(before)
     assert certify_run(tmp_path / "run")["certificates"][0]["rounds"] == 3000
     with pytest.raises(ConditionError, match="has changed since the run"):
         replay_run(tmp_path / "run")
@@ -101,7 +101,7 @@ def test_text_that_is_replaced_meanwhile_is_read_to_its_end(tmp_path):
     play_file(str(path), tmp_path / "run", SETTINGS, progress=once(lambda: other.replace(path)))
     run = read_run(tmp_path / "run")
     assert run.y.tolist() == table(3000)["y"]
-    assert run.provenance["source"]["sha256"] == hashlib.sha256(before).hexdigest()
+    assert run.learned[0]["sha256"] == hashlib.sha256(before).hexdigest()
 
 
 def test_a_line_that_is_being_written_is_not_taken_for_a_whole_one(tmp_path):

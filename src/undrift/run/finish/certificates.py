@@ -225,11 +225,11 @@ def _certify_rows(
 
 def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Source:
     """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
-    where = state["provenance"]["source"]
-    if state["provenance"].get("updates"):
-        raise ConditionError(f"{folder.path}: its rows came from several files; certify a run of one file")
-    if state["provenance"].get("live"):
+    where = state["learned"][0]
+    if any(entry["by"] in ("live", "serve") for entry in state["learned"]):
         raise ConditionError(f"{folder.path}: its rows came one by one, and labels after them; certify runs of files")
+    if len(state["learned"]) > 1:
+        raise ConditionError(f"{folder.path}: its rows came from several files; certify a run of one file")
     if where["sha256"] is None or where["absolute"] is None:
         raise ConditionError(f"{folder.path}: rows of the standard input are gone; certify runs of files")
     try:

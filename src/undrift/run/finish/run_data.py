@@ -43,7 +43,9 @@ class RunData:
     settings: JsonObject
     """What was asked for, as in a settings file."""
     provenance: JsonObject
-    """Versions, kernel level, source (path, size, sha256), started, finished, seconds, command."""
+    """Versions, kernel level, started, finished, seconds, command."""
+    learned: Sequence[JsonObject]
+    """The ledger: what was learned, in order (path, absolute, sha256, size, rows, skipped, when, by)."""
     task: str
     """"regression", "classification" (two classes) or "multiclass"."""
     target: str
@@ -194,6 +196,7 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
     return RunData(
         settings=state["settings"],
         provenance=state["provenance"],
+        learned=state["learned"],
         task=state["task"],
         target=state["settings"]["target"],
         features=state["features"],

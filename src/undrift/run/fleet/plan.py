@@ -10,24 +10,9 @@ from undrift.errors import InputError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
 from undrift.run.fleet.orders import TimeColumn
+from undrift.run.ledger import LedgerEntry, require_ledger
 from undrift.run.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.stream.settings import FleetSettings
-
-
-class LearnedFile(NamedTuple):
-    """A file that was learned, or one with rows added to it."""
-
-    path: str
-    sha256: str
-    size: int | None
-    source: str
-    """The name its records have in the store: the digest of the file when it was first seen."""
-    rows: int
-    """Rows learned or skipped so far."""
-    skipped: int
-    """Rows whose order was there before, or given up."""
-    labelled: int = 0
-    """Rows that brought the label of one that was predicted before."""
 
 
 class FleetPlan(NamedTuple):
@@ -37,7 +22,10 @@ class FleetPlan(NamedTuple):
     columns: FleetColumns
     labels: list[str] | None
     """The two labels as they were found in the end; `columns.classes` may lack one that came late."""
-    learned: list[LearnedFile]
+    learned: list[LedgerEntry]
+    """The ledger. Entries have `source` too, the name their records have in the store (the digest of the file when it
+    was first seen), and `labelled`, how many rows brought the label of one that was predicted before; `rows` counts
+    those that were skipped too."""
 
     def write(self, folder: Folder) -> None:
         """Put the plan into the folder of the fleet."""
@@ -52,7 +40,7 @@ class FleetPlan(NamedTuple):
             "time": columns.time,
             "left_out": columns.left_out,
             "made": columns.made.as_json(),
-            "learned": [one._asdict() for one in self.learned],
+            "learned": self.learned,
         }
         folder.put(STATE, write_state(plan, "fleet"))
 
@@ -76,6 +64,8 @@ def _from_json(plan: dict[str, Any]) -> FleetPlan:
     fleet = make_fleet(settings, plan["task"], plan["features"], plan["waiting_orders"])
     made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()
     columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]], made)
-    learned = [LearnedFile(**one) for one in plan["learned"]]
+    require_ledger(plan["learned"])
+    if not plan["learned"] or not all(isinstance(entry["source"], str) for entry in plan["learned"]):
+        raise TypeError("'learned' must name the file of each entry")
     labels = None if plan["labels"] is None else [str(one) for one in plan["labels"]]
-    return FleetPlan(settings, columns, labels, learned)
+    return FleetPlan(settings, columns, labels, plan["learned"])

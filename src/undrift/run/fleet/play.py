@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from undrift.fleet import FleetRun
 from undrift.fleet.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.columns import infer_fleet_columns
-from undrift.run.fleet.plan import FleetPlan, LearnedFile, read_plan
+from undrift.run.fleet.plan import FleetPlan, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
+from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.source import Source
 from undrift.run.state_file import STATE
 from undrift.stream.settings import FleetSettings
@@ -106,27 +107,28 @@ def play_fleet(
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
-            updates = [] if force else _updates_since(fleet_folder, digest)
+            before = [] if force else _find_learned(fleet_folder, digest)
             labels = None if columns.classes is None else list(columns.classes)
             plan = FleetPlan(settings, columns, labels, [])
             run = play_rows(source, digest, digest, fleet_folder, plan, force=force, workers=workers, progress=progress)
             outputs = run.outputs
-            learned = learned_file(run, outputs, source, digest, digest)
-            plan.learned[:] = [learned, *updates]
+            learned = before[0] if before else make_entry(source, "fleet") | {"source": digest}
+            count_rows(learned, run, outputs)
+            plan.learned[:] = [learned, *before[1:]]
             return finish_fleet(run, outputs, fleet_folder, plan, learned, report)
 
 
-def _updates_since(folder: Folder, digest: str) -> list[LearnedFile]:
-    """Return the files that updates learned after this one; refuse it if one of them was this one with rows added."""
+def _find_learned(folder: Folder, digest: str) -> list[LedgerEntry]:
+    """Return the ledger of a folder whose first file this is; refuse a file to which rows were added since."""
     learned = read_plan(folder.path).learned if (folder.path / STATE).exists() else []
-    if not learned or learned[0].source != digest:
+    if not learned or learned[0]["source"] != digest:
         return []
-    if any(one.source == digest for one in learned[1:]):
+    if learned[0]["sha256"] != digest:
         raise InputError(
             f"{folder.path}: this file was learned, and since then rows that were added to it; learn further ones with "
             f"undrift update {folder.path} FILE"
         )
-    return learned[1:]
+    return learned
 
 
 def finish_fleet(
@@ -134,39 +136,33 @@ def finish_fleet(
     outputs: Outputs,
     folder: Folder,
     plan: FleetPlan,
-    learned: LearnedFile,
+    learned: LedgerEntry,
     report: Callable[[FleetResult, Path], object] | None,
 ) -> FleetResult:
     """Write tables, plan and report of a fleet that `learned` a file, of whose rows the outputs are given."""
-    asked, first = plan.settings.as_dict(), plan.learned[0]
-    update = learned.source != first.source
+    asked = plan.settings.as_dict()
+    update = learned["source"] != plan.learned[0]["source"]
     unused = find_unused_rows(outputs, update=update)
-    warnings = find_warnings(outputs, unused, learned.path, ordered=run.fleet.fields.order is not None)
+    warnings = find_warnings(outputs, unused, learned["path"], ordered=run.fleet.fields.order is not None)
     used = {name: asked[name] for name in RECORDED if name in asked}
-    provenance: dict[str, Any] = {
-        "undrift": undrift.__version__,
-        "kernels": kernels.level(),
-        "source": {"path": first.path, "size": first.size, "sha256": first.sha256},
-        "settings": used,
-    }
-    if plan.learned[1:]:
-        provenance["updates"] = [one.path for one in plan.learned[1:]]
-    found = write_result(run, folder, provenance, plan.columns, plan.labels)._replace(warnings=warnings)
+    provenance = {"undrift": undrift.__version__, "kernels": kernels.level(), "settings": used}
+    found = write_result(run, folder, provenance, plan)._replace(warnings=warnings)
     plan.write(folder)
     if not np.isin(outputs.status, (OK, LABELLED, PREDICTED)).any() and (unused.are_most or not found.rounds):
         why = f"; most often ({unused.number} rows) because {unused.reason}" if unused.number else ""
-        raise DataError(f"{learned.path}: no row could be learned{why}; {folder.path} has predictions.csv")
+        raise DataError(f"{learned['path']}: no row could be learned{why}; {folder.path} has predictions.csv")
     if report is not None:
         with folder.new_file(REPORT) as temporary:
             report(found, temporary)
     return found
 
 
-def learned_file(run: FleetRun, outputs: Outputs, source: Source, digest: str, name: str) -> LearnedFile:
-    """Return what to remember of a file whose records are in the store by this name."""
+def count_rows(entry: LedgerEntry, run: FleetRun, outputs: Outputs) -> None:
+    """Write into an entry of the ledger what became of the rows of its file so far."""
     status = outputs.status
-    skipped, labelled = np.count_nonzero((status == DUPLICATE) | (status == LATE)), np.count_nonzero(status == LABELLED)
-    return LearnedFile(source.name, digest, source.size, name, run.progress(name), int(skipped), int(labelled))
+    entry["rows"] = run.progress(entry["source"])
+    entry["skipped"] = int(np.count_nonzero((status == DUPLICATE) | (status == LATE)))
+    entry["labelled"] = int(np.count_nonzero(status == LABELLED))
 
 
 def play_rows(
@@ -307,15 +303,18 @@ def update_fleet(
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
             plan = read_plan(fleet_folder.path)
-            if any(one.sha256 == digest for one in plan.learned):
+            if was_learned(plan.learned, digest):
                 raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
-            before = next((one for one in reversed(plan.learned) if source.begins_with(one.size, one.sha256)), None)
-            name, first = (digest if before is None else before.source), plan.learned[0].source
-            run = play_rows(source, name, first, fleet_folder, plan, workers=workers, progress=progress)
+            grown = find_grown(plan.learned, source)
+            if grown is None:
+                entry = make_entry(source, "update") | {"source": digest, "labelled": 0}
+            else:
+                entry = extend_entry(plan.learned[grown], source, "update")
+            old, first = dict(entry), plan.learned[0]["source"]
+            run = play_rows(source, entry["source"], first, fleet_folder, plan, workers=workers, progress=progress)
             outputs = run.outputs
-            now = learned_file(run, outputs, source, digest, name)
-            plan.learned.append(now)
-            found = finish_fleet(run, outputs, fleet_folder, plan, now, report)
-    old = before or LearnedFile("", "", 0, name, 0, 0)
-    skipped, labelled = now.skipped - old.skipped, now.labelled - old.labelled
-    return FleetUpdate(found, now.rows - old.rows - skipped - labelled, labelled, old.rows + skipped)
+            count_rows(entry, run, outputs)
+            put_entry(plan.learned, grown, entry)
+            found = finish_fleet(run, outputs, fleet_folder, plan, entry, report)
+    rows, skipped, labelled = (int(entry[name]) - int(old[name]) for name in ("rows", "skipped", "labelled"))
+    return FleetUpdate(found, rows - skipped - labelled, labelled, int(old["rows"]) + skipped)

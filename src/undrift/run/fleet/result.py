@@ -19,7 +19,6 @@ from undrift.fleet import FleetRun, Output
 from undrift.fleet.outputs import PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.fleet.columns import FleetColumns
 from undrift.run.fleet.key_reports import (
     MIN_SCORED,
     AgeLosses,
@@ -28,6 +27,8 @@ from undrift.run.fleet.key_reports import (
     error_of,
     summarize_keys,
 )
+from undrift.run.fleet.plan import FleetPlan
+from undrift.run.ledger import LedgerEntry
 from undrift.run.tables import escape_formula
 from undrift.stream.answers import probability_column
 
@@ -44,7 +45,9 @@ class FleetResult(NamedTuple):
     run: FleetRun
     """States and models by key."""
     provenance: JsonObject
-    """Versions, kernel level, source (path, size, sha256), and the settings."""
+    """Versions, kernel level, and the settings."""
+    learned: Sequence[LedgerEntry]
+    """The ledger: what was learned, in order."""
     task: str
     """regression or classification."""
     left_out: list[str]
@@ -92,10 +95,9 @@ class FleetResult(NamedTuple):
         return sum(one.rounds for one in self.keys)
 
 
-def write_result(
-    run: FleetRun, folder: Folder, provenance: JsonObject, columns: FleetColumns, labels: Sequence[str] | None
-) -> FleetResult:
-    """Write predictions.csv and keys.csv, and return what the fleet found; `labels` are those of two classes."""
+def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: FleetPlan) -> FleetResult:
+    """Write predictions.csv and keys.csv, and return what the fleet found."""
+    columns, labels = plan.columns, plan.labels
     outputs = run.all_outputs()
     shown = outputs if labels is None else (_name_classes(row, labels) for row in outputs)
     rows: Iterable[Sequence[Any]] = (["" if x is None else x for x in row] for row in shown)
@@ -132,7 +134,7 @@ def write_result(
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
     parts = found.keys, found.problems, found.ages, size, columns.classes, unit
-    done = FleetResult(run, provenance, columns.task, columns.left_out, *parts, baselines=found.baselines)
+    done = FleetResult(run, provenance, plan.learned, columns.task, columns.left_out, *parts, baselines=found.baselines)
     return done if columns.fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
 
 

@@ -30,6 +30,7 @@ from typing import Any
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
+from undrift.run.ledger import require_ledger
 from undrift.run.state_file import STATE, explain_damage, read_state, write_state
 from undrift.stream.extras import LITERAL, polars
 
@@ -61,6 +62,7 @@ class ForecastFolder:
         with explain_damage(self.path, "forecast"):
             for name in ("settings", "plan", "rows", "learned", "files"):
                 state[name]
+            require_ledger(state["learned"])
             files = state["files"]
             if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
                 raise TypeError("'files' must hold names")

@@ -25,6 +25,7 @@ from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
 from undrift.run.forecast.play import Log, forecast_frame, instants, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
+from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.source import Source
 from undrift.stream.extras import polars
 from undrift.stream.settings import ForecastSettings
@@ -85,8 +86,8 @@ def forecast_keys(
         else:
             require_free(folder, force=force)
             state = {
-                "settings": settings.as_dict(), "plan": None, "rows": 0, "learned": [], "notes": [], "commits": 0,
-                "files": {}, "shards": [], "parts": [],
+                "settings": settings.as_dict(), "plan": None, "rows": 0, "learned": [], "passes": 0, "notes": [],
+                "commits": 0, "files": {}, "shards": [], "parts": [],
             }  # fmt: skip
         return _learn(folder, state, source, digest, log)
 
@@ -103,7 +104,7 @@ def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysRe
         state = folder.read_state()
         source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
         digest = source.digest()
-        if digest is not None and any(one["sha256"] == digest and one["done"] for one in state["learned"]):
+        if was_learned([one for one in state["learned"] if one["done"]], digest):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         return _learn(folder, state, source, digest, log)
 
@@ -113,19 +114,22 @@ def _learn(
 ) -> KeysResult:
     """Learn a file shard by shard, committing now and then."""
     settings, learned = ForecastSettings.from_dict(state["settings"]), state["learned"]
-    unfinished = learned[-1] if learned and not learned[-1]["done"] else None
+    unfinished = next((one for one in learned if not one["done"]), None)
     if unfinished is not None and unfinished["sha256"] != digest:
         raise InputError(f"{folder.path}: {unfinished['path']} was not finished; give that file again first")
     plan = None if state["plan"] is None else PanelPlan(**{**state["plan"], "names": ()})
-    cells = read_key_cells(source, settings, plan)
-    if unfinished is None:
-        whole = cells.plan.time is None and any(source.begins_with(one["size"], one["sha256"]) for one in learned)
-        entry = {"path": source.name, "sha256": digest, "size": source.size, "rows": 0, "skipped": 0}
-        learned.append({**entry, "whole": whole, "done": False})
+    cells, entry = read_key_cells(source, settings, plan), unfinished
+    if entry is None:
+        grown, by = find_grown(learned, source), "update" if learned else "forecast"
+        entry = make_entry(source, by) if grown is None else extend_entry(learned[grown], source, by)
+        entry |= {"whole": cells.plan.time is None and grown is not None, "done": False}
+        entry["before"] = [entry["rows"], entry["skipped"]]
+        put_entry(learned, grown, entry)
+        state["passes"] += 1
         for note in cells.notes:
             (log or (lambda text: None))(note)
         state |= {"plan": {**cells.plan.as_dict(), "names": []}, "notes": [*state["notes"], *cells.notes]}
-    work = _KeyPass(folder, state, settings, cells)
+    work = _KeyPass(folder, state, settings, cells, entry)
     for shard in range(work.shards):
         work.learn_shard(shard)
     return work.finish()
@@ -135,10 +139,14 @@ class _KeyPass:
     """One pass over a file: what was learned since the last commit, and the tables as they will be."""
 
     def __init__(
-        self, folder: ForecastFolder, state: dict[str, Any], settings: ForecastSettings, cells: KeyCells
+        self,
+        folder: ForecastFolder,
+        state: dict[str, Any],
+        settings: ForecastSettings,
+        cells: KeyCells,
+        entry: LedgerEntry,
     ) -> None:
-        self.folder, self.state, self.settings, self.cells = folder, state, settings, cells
-        self.entry = state["learned"][-1]
+        self.folder, self.state, self.settings, self.cells, self.entry = folder, state, settings, cells, entry
         self.rows_of = cells.rows_by_key()
         self.facts: dict[str, dict[str, Any]] = {}
         self.next: dict[str, Any] = {}
@@ -160,7 +168,7 @@ class _KeyPass:
     def learn_shard(self, shard: int) -> None:
         """Let the keys of a shard learn their rows of this file, unless they have."""
         shards = self.state["shards"]
-        if shard < len(shards) and shards[shard]["learned"] >= len(self.state["learned"]):
+        if shard < len(shards) and shards[shard]["passes"] >= self.state["passes"]:
             return
         keys = self.keys_of[shard]
         name = shards[shard]["name"] if shard < len(shards) else None
@@ -170,7 +178,7 @@ class _KeyPass:
             name = self.folder.files.next_free_name("models-", ".undrift", self.state["commits"])
             with self.folder.files.new_file(name, durable=False) as path:
                 write_shard(path, models)
-        done = {"name": name, "learned": len(self.state["learned"])}
+        done = {"name": name, "passes": self.state["passes"]}
         shards[shard : shard + 1] = [done]
         rows = sum(len(frame) for frame in self.frames)
         if time.monotonic() - self.last_commit > COMMIT_SECONDS or rows > COMMIT_ROWS:
@@ -228,7 +236,10 @@ class _KeyPass:
         self.entry["done"] = True
         self.commit()
         keys = self.folder.read_table(self.state, "keys")
-        return KeysResult(self.folder.path, self.state, keys, self.entry["rows"], self.entry["skipped"])
+        rows, skipped = self.entry["before"]
+        return KeysResult(
+            self.folder.path, self.state, keys, self.entry["rows"] - rows, self.entry["skipped"] - skipped
+        )
 
 
 def _play_row(model: Forecaster, scores: StepScores, panel: Panel, i: int, settings: ForecastSettings) -> ForecastTrace:

@@ -16,6 +16,7 @@ from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
+from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.tables import as_csv
 from undrift.stream.extras import log_sentence, polars
 from undrift.stream.settings import ForecastSettings
@@ -67,7 +68,7 @@ def forecast_file(
     source, folder = ForecastSource(path, settings), ForecastFolder(out)
     with folder.hold_lock():
         require_free(folder, force=force)
-        digest = source.digest()
+        source.digest()  # before any row is read, so that it covers every row that is learned
         panel = read_panel(source, settings)
         if not len(panel.values):
             raise DataError(
@@ -84,8 +85,8 @@ def forecast_file(
             "notes": list(panel.notes),
             "commits": 0,
         }
-        learned = {"path": source.name, "sha256": digest, "size": source.size}
-        return _learn(folder, state, settings.forecaster(), panel, learned, None, report)
+        state["learned"].append(make_entry(source, "forecast"))
+        return _learn(folder, state, settings.forecaster(), panel, state["learned"][0], None, report)
 
 
 def update_forecast(
@@ -104,18 +105,21 @@ def update_forecast(
         settings = ForecastSettings.from_dict(state["settings"])
         source = ForecastSource(path, settings)
         digest = source.digest()
-        if digest is not None and any(one["sha256"] == digest for one in state["learned"]):
+        if was_learned(state["learned"], digest):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
-        whole = plan.time is None and any(source.begins_with(one["size"], one["sha256"]) for one in state["learned"])
-        after = state["last"] if plan.time is not None else state["rows"] - 1 if whole else None
+        grown = find_grown(state["learned"], source)
+        after = state["last"] if plan.time is not None else state["rows"] - 1 if grown is not None else None
         panel = read_panel(source, settings, plan, after)
         for note in panel.notes:
             (log or log_sentence)(note)
         model, before = folder.read_model(state), read_tables(folder, state, settings)
         state["plan"] = panel.plan.as_dict()
-        learned = {"path": source.name, "sha256": digest, "size": source.size}
-        return _learn(folder, state, model, panel, learned, before, report)
+        entry = make_entry(source, "update")
+        if grown is not None:
+            entry = extend_entry(state["learned"][grown], source, "update")
+        put_entry(state["learned"], grown, entry)
+        return _learn(folder, state, model, panel, entry, before, report)
 
 
 def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
@@ -125,7 +129,7 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
         return None
     state = folder.read_state()
     digest = ForecastSource(path, ForecastSettings.from_dict(state["settings"])).digest()
-    return state if any(one["sha256"] == digest and one.get("done", True) for one in state["learned"]) else None
+    return state if was_learned([one for one in state["learned"] if one.get("done", True)], digest) else None
 
 
 class EarlierTables(NamedTuple):
@@ -168,7 +172,7 @@ def _own_column(name: str) -> str:
 
 
 def _learn(
-    folder: ForecastFolder, state: dict[str, Any], model: Forecaster, panel: Panel, learned: dict[str, Any],
+    folder: ForecastFolder, state: dict[str, Any], model: Forecaster, panel: Panel, entry: LedgerEntry,
     before: EarlierTables | None, report: Render | None,
 ) -> ForecastResult:  # fmt: skip
     """Play the rows of a panel, and commit what came of it together with what was there."""
@@ -194,10 +198,11 @@ def _learn(
     season = next((one for one in reversed(model.seasons) if one < len(values)), 0)  # a longer one has no last season
     yhat, lower, upper = (np.where(trace.known[:, :, None], part, np.nan) for part in trace[:3])
     scores = score(values, yhat, lower, upper, every=settings.every, season=season, level=settings.level)
+    entry["rows"] += len(panel.values)
+    entry["skipped"] += panel.skipped
     state = state | {
         "rows": rows + len(panel.values),
         "last": state["last"] if times is None or not len(times) else int(times[-1]),
-        "learned": [*state["learned"], {**learned, "rows": len(panel.values), "skipped": panel.skipped}],
         "seasons": list(model.seasons),
         "scores": scores.as_dict(),
     }

@@ -21,6 +21,7 @@ from undrift._internal.stopping import Interrupted, StopRequest
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.events import Event
+from undrift.run.ledger import make_entry
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import RunWriter, make_provenance
@@ -98,6 +99,8 @@ class LiveRun:
         What the user typed, for the record.
     resume
         The state of the folder to go on from.
+    versions
+        How many versions the folder keeps, as for `RunWriter`.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class LiveRun:
         source: Source | None = None,
         command: str = "",
         resume: RunState | None = None,
+        versions: int | None = None,
     ) -> None:
         if id_column is not None and id_column not in settings.drop:
             settings = settings.replace(drop=(*settings.drop, id_column))
@@ -118,7 +122,7 @@ class LiveRun:
         self._stream = Stream(settings)
         self._recorder: RunRecorder | None = None
         self._writer: RunWriter | None = None
-        self._source, self._command = source, command
+        self._source, self._command, self._versions = source, command, versions
         self._served: dict[int, tuple[Rows, Answers, list[Any] | None]] = {}  # with a record: rows that wait
         self._rows, self._since, self._saved = 0, 0, time.monotonic()
         if resume is not None:
@@ -280,8 +284,9 @@ class LiveRun:
         lags, watched = naive_lags(settings, schema.seasons), self._on_event is not None or settings.alert
         self._recorder = RunRecorder(self._stream, lags, watched=watched)
         if self._folder is not None and self._source is not None:
-            self._writer = RunWriter(self._folder, self._recorder)
-            self._writer.provenance = make_provenance(self._source, self._command) | {"live": True}
+            self._writer = RunWriter(self._folder, self._recorder, versions=self._versions)
+            self._writer.provenance = make_provenance(self._command)
+            self._writer.learn_from(make_entry(self._source, "live"))
 
     def _go_on(self, state: RunState) -> None:
         """Go on from what a folder holds: its settings and columns are those of the rows to come."""
@@ -292,7 +297,8 @@ class LiveRun:
         with explain_damage(path):
             self._writer.resume(state)
             _, arrays = store.read(regular_file(path, state["trace"]))
-        self._writer.provenance["live"] = True
+        if self._source is not None:
+            self._writer.learn_from(make_entry(self._source, "live"))
         self._recorder = self._writer.recorder
         self._stream = self._recorder.stream
         self._settings, self._origin = self._stream.settings, LiveOrigin("the pipe", self._stream.settings)
@@ -306,7 +312,7 @@ class LiveRun:
         stream = Stream(settings_of(self._folder.path, state).replace(limit=None))
         if self._id is not None and self._id not in stream.settings.drop:
             stream.use_settings(stream.settings.replace(drop=(*stream.settings.drop, self._id)))
-        self._writer = RunWriter(self._folder, RunRecorder.empty(stream))
+        self._writer = RunWriter(self._folder, RunRecorder.empty(stream), versions=self._versions)
         self._writer.updating = state["status"] == "finished"
 
     def _restore_waiting(self, serial: int, line: int, when: float, guesses: list[float]) -> None:

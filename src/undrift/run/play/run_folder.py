@@ -1,13 +1,16 @@
 """The folder of a run: what counts is what `run.json` names, and it is renamed into place last.
 
 ```
-run.json               settings, provenance, how far the run is, and the names of the files that count
+run.json               settings, the ledger, how far the run is, and the names of the files that count
 predictions-*.parquet  one part for each commit; joined into predictions.parquet when the run, or an update, is finished
 model-*.undrift        the stream after the last commit, for `undrift.load`; model.undrift when finished
 trace-*.undrift        snapshots (spectrum, weights, coefficients), the last rows, and counts of the naive guesses
 events.jsonl           what changed on the way, one JSON object a line, when that was asked for (--alert)
 journal.sqlite         of a run that was served: what came since the last commit, and the rows that wait for labels
 report.html            when a report was asked for
+run-v*.json            what run.json said of an earlier version, whose stream and trace are model-v*.undrift and
+                       trace-v*.undrift, and whose predictions are the first rows of predictions.parquet, or of
+                       predictions-v*.parquet where the run went back behind them
 .undrift/              the lock, the list of files we wrote, and what is being written
 ```
 """
@@ -18,7 +21,6 @@ import contextlib
 import io
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.run.play.state import RunState, read_run
+from undrift.run.play.state import RunState, read_run, version_files
 from undrift.run.state_file import STATE, write_state
-from undrift.run.tables import join_parquet, scan_parts
+from undrift.run.tables import cut_parquet, join_parquet, scan_parts, table_shape
 from undrift.stream import Stream
 from undrift.stream.extras import polars
 
@@ -41,8 +43,8 @@ JOURNAL = "journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"
 FINAL = ("predictions.parquet", "model.undrift", "trace.undrift", STATE, REPORT)
 """Names of a finished run."""
 NAMES = (
-    r"run\.json|events\.jsonl|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
-    r"|journal\.sqlite(-wal|-shm)?"
+    r"run(-v\d+)?\.json|events\.jsonl|report\.html|predictions(-v\d+|-\d{6,})?\.parquet"
+    r"|(model|trace)(-v\d+|-\d{6,})?\.undrift|journal\.sqlite(-wal|-shm)?"
 )
 """Every name that runs ever write."""
 
@@ -76,7 +78,7 @@ class RunFolder:
 
     def adopt_files(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
-        named = [*state["parts"], state["model"], state["trace"]]
+        named = [*state["parts"], state["model"], state["trace"], *version_files(state)]
         self.files.adopt(STATE, *(name for name in named if name and not self.files.knows(name)))
         if not self.files.knows(REPORT) and _is_report(self.path / REPORT):
             self.files.adopt(REPORT)
@@ -132,14 +134,70 @@ class RunFolder:
             state = self._commit({**state, "parts": [joined]})
         for old, new in ((state["parts"][0], table), (state["model"], model), (state["trace"], trace)):
             if old and old != new:
-                with self.files.new_file(new) as temporary:
-                    shutil.copyfile(self.path / old, temporary)
+                self.files.link(old, new)
         return self._commit({**state, **final})
 
     def _commit(self, state: RunState) -> RunState:
         self.write_state(state)
         self.sweep(state)
         return state
+
+    def keep_version(self, state: RunState) -> list[dict[str, Any]]:
+        """Give the files of the version that `run.json` is names of its own, and return the versions with them.
+
+        Call it before another state is committed, whose `versions` these are; until then nothing names the files. Its
+        predictions need no file: they are the first rows and columns of the table, which only grows.
+        """
+        number = state["version"]
+        names = {
+            "state": f"run-v{number}.json",
+            "model": f"model-v{number}.undrift",
+            "trace": f"trace-v{number}.undrift",
+        }
+        for name, now in zip(names, (STATE, state["model"], state["trace"]), strict=True):
+            self.files.link(now, names[name], durable=False)
+        rows, columns = table_shape([regular_file(self.path, part) for part in state["parts"]])
+        files = {**names, "table": None, "rows": rows, "columns": columns}
+        return [one | {"files": files} if one["number"] == number else one for one in state["versions"]]
+
+    def go_back(self, state: RunState, number: int) -> RunState:
+        """Make an earlier version of a finished run the current one, and return its state; the others stay.
+
+        A kill at any moment leaves the one or the other whole. The report, which would be of another version, goes.
+        """
+        target = next(version for version in state["versions"] if version["number"] == number)
+        files = target["files"]
+        then = read_run(self.path, files["state"])
+        versions = self.keep_version(state)
+        left = f"predictions-v{state['version']}.parquet"  # the table of now, where versions need its later rows
+        for version in versions:
+            table = version["files"]["table"]
+            if table == files["table"] and version["files"]["rows"] <= files["rows"]:  # its rows are the first of them
+                version["files"] = version["files"] | {"table": None}
+            elif table is None:
+                version["files"] = version["files"] | {"table": left}
+        if any(version["files"]["table"] == left for version in versions):
+            self.files.link(state["parts"][0], left, durable=False)
+        part = self.files.next_free_name("predictions-", ".parquet", 1)
+        self._cut(files["table"] or state["parts"][0], files["rows"], files["columns"], part)
+        kept = ("versions_made", "keep_versions")
+        then |= {"status": "finished", "parts": [part], "model": files["model"], "trace": files["trace"]}
+        then |= {"version": number, **{name: state[name] for name in kept}}
+        then["versions"] = [one | {"files": None} if one["number"] == number else one for one in versions]
+        journal = then.get("journal") or state.get("journal")
+        if isinstance(journal, dict):  # what a service wrote there went beyond this version: it must begin another
+            then["journal"] = {**journal, "id": None}
+        self.files.delete(REPORT)
+        return self.use_final_names(self._commit(then))
+
+    def _cut(self, table: str, rows: int, columns: int, name: str) -> None:
+        """Write the first rows and columns of a table; one that has no others gets a second name."""
+        path = regular_file(self.path, table)
+        if table_shape([path]) == (rows, columns):
+            self.files.link(table, name, durable=False)
+            return
+        with self.files.new_file(name, durable=False) as temporary:
+            cut_parquet(path, temporary, rows, columns)
 
     def sweep(self, state: RunState | None) -> None:
         """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
@@ -152,7 +210,7 @@ class RunFolder:
         finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
         told = [EVENTS] if state["settings"].get("alert") else []
         journal = JOURNAL if (state.get("journal") or {}).get("id") else ()
-        self.files.delete_except({*counting, STATE, *finished, *told, *journal})
+        self.files.delete_except({*counting, *version_files(state), STATE, *finished, *told, *journal})
 
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import copy
 import json
 import os
 import platform
@@ -15,9 +15,10 @@ from undrift import kernels, store
 from undrift._internal.folder import regular_file
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.errors import DataError, InputError, ModelFileError
+from undrift.run.ledger import LedgerEntry, make_entry, now, put_entry
 from undrift.run.play.recorder import RunRecorder
-from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.state import RunState
+from undrift.run.play.run_folder import FINAL, RunFolder
+from undrift.run.play.state import KEPT_VERSIONS, RunState
 from undrift.run.read.rows_in_order import read_rows
 from undrift.run.read.source import Source
 from undrift.run.state_file import explain_damage
@@ -54,6 +55,7 @@ class RunLoop:
         *,
         schema: Schema | None = None,
         select: Callable[[Iterable[RowBatch]], Iterable[RowBatch]] | None = None,
+        versions: int | None = None,
     ) -> None:
         self.source, self.settings, self.folder, self.log = source, source.settings, folder, log
         self.command = command
@@ -70,7 +72,7 @@ class RunLoop:
                     f"{source.name} has no column '{name}', which this run learns{did_you_mean(name, first.columns)}"
                 )
         self.recorder = RunRecorder(self.stream, naive_lags(self.settings, schema.seasons), watched=self.settings.alert)
-        self.writer = RunWriter(folder, self.recorder)
+        self.writer = RunWriter(folder, self.recorder, versions=versions)
         self.schema, self.updating = schema, False  # whether the rows are new ones of a finished run
         models = len(schema.classes or ()) if schema.task == "multiclass" else 1
         size = rows_per_batch(len(self.recorder.features.names), self.settings, models)
@@ -83,7 +85,8 @@ class RunLoop:
         for note in self.schema.notes:
             self.log(note)
         if state is None:
-            self.writer.provenance = make_provenance(self.source, self.command)
+            self.writer.provenance = make_provenance(self.command)
+            self.writer.learn_from(make_entry(self.source, "run"))
             if self.source.stdin:
                 self.log("the standard input cannot be resumed: if this is interrupted, start again")
             return
@@ -156,10 +159,22 @@ class RunWriter:
         Where to.
     recorder
         The record of the run's stream.
+    versions
+        How many versions to keep, this one counted; None: as many as until now, `KEPT_VERSIONS` in a new run.
     """
 
-    def __init__(self, folder: RunFolder, recorder: RunRecorder) -> None:
+    def __init__(self, folder: RunFolder, recorder: RunRecorder, *, versions: int | None = None) -> None:
+        if versions is not None and versions < 0:
+            raise InputError(f"versions must be 0 or more, got {versions}")
         self.folder, self.recorder = folder, recorder
+        self.keep_versions = KEPT_VERSIONS if versions is None else versions
+        self._asked_versions = versions
+        self.learned: list[LedgerEntry] = []
+        """The ledger; rows that come count for `entry`, which is in it."""
+        self.entry: LedgerEntry = {}
+        self._rows_of_others = 0
+        self._last: RunState | None = None
+        """What `run.json` holds, once it is of this run."""
         self.replacing = folder.exists  # until the first commit
         self.updating = False
         """Whether the rows are new ones of a finished run, which counts until they are all learned."""
@@ -188,6 +203,10 @@ class RunWriter:
         if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
             self.provenance["kernels"] += f" then {kernels.level()}"
         self.parts, self.batches, self.journal = list(state["parts"]), state["batches"], state.get("journal")
+        self.updating = self.updating or FINAL[0] in self.parts  # a name that counts is not written over
+        self._last, self.learned = state, copy.deepcopy(state["learned"])
+        if self._asked_versions is None:
+            self.keep_versions = state["keep_versions"]
         for part in self.parts:
             regular_file(path, part)
         if state["model"]:
@@ -196,8 +215,21 @@ class RunWriter:
             _, arrays = store.read(regular_file(path, state["trace"]))
             self.recorder = RunRecorder(stream, state["naive_lags"], watched=stream.settings.alert)
             self.recorder.resume(state["carry"], arrays, state["events"])
+        self.learn_from(self.learned[-1], len(self.learned) - 1)
 
-    def commit(self, status: str = "running") -> RunState:
+    def learn_from(self, entry: LedgerEntry, place: int | None = None) -> None:
+        """Count the rows to come for an entry of the ledger, a new one or that at a place, in which they are added."""
+        put_entry(self.learned, place, entry)
+        self.entry, self._rows_of_others = entry, self.recorder.features.rows - entry["rows"]
+
+    def keep_version(self) -> RunState:
+        """Commit what was learned as a version to which `rollback_run` can go back; the run goes on.
+
+        For a process that learns for long, such as a service; `finish` makes a version by itself.
+        """
+        return self.commit(make_version=True)
+
+    def commit(self, status: str = "running", *, make_version: bool = False) -> RunState:
         """Write what happened since the last commit; it counts from the moment `run.json` is renamed into place."""
         self._write_part()
         recorder, folder = self.recorder, self.folder
@@ -211,6 +243,7 @@ class RunWriter:
         if begun:
             folder.write_model(model, stream)
             folder.write_arrays(trace, {"kind": "run trace"}, arrays)
+        self.entry["rows"] = features.rows - self._rows_of_others
         wide, names = stream.settings.missing == "indicators", features.learned_names
         lines = [name for name in stream.model.names or () if name in names]  # in the order in which they were learned
         state: RunState = {
@@ -226,13 +259,14 @@ class RunWriter:
             "features": names,
             "coefficients": [n for name in lines for n in (name, f"{name} missing")] if wide else lines,
             "candidates": stream.model.candidates,
-            "effects": recorder.effects() if status == "finished" else {},
+            "effects": recorder.effects() if make_version else {},
             "combination": stream.model.combination(),
             "arms": stream.model.arms() if stream.task == "regression" else [],
             "naive_lags": recorder.lags,
             "scores": recorder.latest_scores(),
             "plan": features.schema.as_dict(),
             "settings": stream.settings.as_dict(),
+            "learned": [{**entry} for entry in self.learned],
             "provenance": self.provenance | {"seconds": self._seconds + time.monotonic() - self._began},
             "certificates": [],
             "problems": features.all_problems(),
@@ -242,22 +276,44 @@ class RunWriter:
             "carry": values,
             "events": [] if recorder.watch is None else [event.as_dict() for event in recorder.watch.events],
         }
+        state |= self._versions(state if make_version else None)
         folder.write_state(state)
         folder.sweep(state)
-        self.replacing, self._committed = False, time.monotonic()
+        self.replacing, self._committed, self._last = False, time.monotonic(), state
         return state
+
+    def _versions(self, new: RunState | None) -> RunState:
+        """Return what a state says of versions: those there were, with their files, and the `new` one."""
+        last, made = self._last, 0 if self._last is None else self._last["versions_made"]
+        versions: list[dict[str, Any]] = [] if last is None else last["versions"]
+        if last is not None and last["version"] is not None:
+            versions = self.folder.keep_version(last) if self.keep_versions > 1 else []
+        versions = versions[-(self.keep_versions - 1) :] if self.keep_versions > 1 else []
+        if new is not None:
+            made += 1
+            facts = {name: new[name] for name in ("rows", "rounds", "scores")}
+            about = {"number": made, "when": now(), "by": self.entry["by"], "path": self.entry["path"]}
+            versions = [*versions, {**about, **facts, "files": None}]
+        return {
+            "version": None if new is None else made,
+            "versions": versions,
+            "versions_made": made,
+            "keep_versions": self.keep_versions,
+        }
 
     def finish(self) -> RunState:
         """Join the parts, and commit the run as finished."""
         self.provenance["finished"] = now()
         if self.updating:
-            return self.folder.use_final_names(self.commit("finished"))  # until it counts, the run is what it was
+            done = self.commit("finished", make_version=True)  # until it counts, the run is what it was
+            self._last = self.folder.use_final_names(done)
+            return self._last
         if self.replacing:
             self.commit()  # the files of a finished run may have the names of the one that is replaced
         self._write_part()
         self.folder.join(self.parts, "predictions.parquet")
         self.parts = ["predictions.parquet"]
-        return self.commit("finished")
+        return self.commit("finished", make_version=True)
 
     def join_alike_parts(self) -> None:
         """Join the last two parts while they are of like sizes, so that a run that goes on for long has few parts."""
@@ -281,6 +337,7 @@ class RunWriter:
             )
             for table in self.recorder.pending
         ]
+        self.entry["line"] = int(self.recorder.pending[-1]["line"][-1])
         frame = pl.concat(frames, how="diagonal", rechunk=True).with_columns(pl.col(pl.Float64).fill_nan(None))
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
@@ -317,30 +374,15 @@ def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]
             yield RowBatch(batch.lines[a : a + size], columns)
 
 
-def make_provenance(source: Source, command: str) -> dict[str, Any]:
+def make_provenance(command: str) -> dict[str, Any]:
     """Return the provenance of a run that begins now."""
-    where = {
-        "path": source.name,
-        "absolute": None if source.stdin else str(source.path.absolute()),
-        "size": source.size,
-        "sha256": source.digest(),
-    }
-    return describe_machine() | {"source": where, "command": command}
-
-
-def describe_machine() -> dict[str, Any]:
-    """Return with what a run that begins now is made."""
     return {
         "undrift": undrift.__version__,
         "kernels": kernels.level(),
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
+        "command": command,
         "started": now(),
         "finished": None,
         "seconds": 0.0,
     }
-
-
-def now() -> str:
-    """Return the time in UTC, to the second."""
-    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

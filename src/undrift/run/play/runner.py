@@ -33,6 +33,7 @@ def play_file(
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
     stop: StopRequest | Callable[[], bool] | None = None,
+    versions: int | None = None,
 ) -> RunState:
     """Predict every row of a file before its label, learn from it, and leave all that in the folder `out`.
 
@@ -56,6 +57,8 @@ def play_file(
         Called with sentences for the user: what the columns were taken for, and the like; None: `logging`.
     stop
         Asked after every batch, and while the source is read, whether to stop.
+    versions
+        How many versions the folder keeps for `rollback_run`, the current one counted; None: 5, or as many as before.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def play_file(
                     say(f"{folder.path}: this run is finished, {state['rows']:,} rows; nothing to do")
                     return state
                 folder.files.refuse_foreign(FINAL)  # now, not when all the work is done
-                loop = RunLoop(source, folder, command, say)
+                loop = RunLoop(source, folder, command, say, versions=versions)
                 loop.start(state)
         except Interrupted:
             raise Interrupted(f"{folder.path} is as it was before") from None
@@ -124,7 +127,7 @@ def find_state(folder: RunFolder, source: Source, *, resume: bool, force: bool) 
 
 def _refuse_difference(folder: RunFolder, state: RunState, source: Source) -> None:
     """Refuse to continue where the result would not be the one of a run that was never interrupted."""
-    then = state["provenance"]["source"]
+    then = state["learned"][0]
     if then["sha256"] != source.digest():
         raise InputError(
             f"{folder.path}: a run of another file ({then['path']}, or its contents then); choose another --out"

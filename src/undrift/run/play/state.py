@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from undrift.baselines import BASELINES
+from undrift.run.ledger import require_ledger
 from undrift.run.state_file import STATE, explain_damage, read_state
 from undrift.stream.settings import LONGEST_LAG, Settings
 
@@ -14,9 +15,14 @@ NOT_CERTIFIED = "Not certified"
 RunState = dict[str, Any]
 """What `run.json` holds."""
 
+KEPT_VERSIONS = 5
+"""Versions that are kept, by default: enough to go back over a working week of daily updates."""
+
 _TEXTS = ("parts", "features", "coefficients", "candidates", "notes")
 _KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("rows", "rounds", "batches"), int),
+    **dict.fromkeys(("rows", "rounds", "batches", "versions_made", "keep_versions"), int),
+    "version": (int, type(None)),
+    "versions": list,
     **dict.fromkeys(("model", "trace"), (str, type(None))),
     **dict.fromkeys(("scores", "plan", "settings", "provenance", "carry"), dict),
     **dict.fromkeys((*_TEXTS, "certificates", "problems"), list),
@@ -24,13 +30,23 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "latest": str,
 }
 
-_SOURCE = {"path": (str,), "sha256": (str, type(None)), "absolute": (str, type(None)), "size": (int, type(None))}
+_VERSION_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("number", "rows", "rounds"), int),
+    **dict.fromkeys(("when", "by", "path"), str),
+    "scores": dict,
+    "files": (dict, type(None)),
+}
+_FILE_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("state", "model", "trace"), str),
+    "table": (str, type(None)),
+    **dict.fromkeys(("rows", "columns"), int),
+}
 
 
-def read_run(folder: Path) -> RunState:
-    """Return what the last commit of a run wrote, or say what is wrong with it."""
-    state = read_state(folder, "run")
-    with explain_damage(folder):
+def read_run(folder: Path, name: str = STATE) -> RunState:
+    """Return what the last commit of a run wrote, or say what is wrong with it; `name`: that of an earlier version."""
+    state = read_state(folder, "run", name)
+    with explain_damage(folder, name=name):
         _require_valid(state)
     return state
 
@@ -63,11 +79,32 @@ def _require_valid(state: RunState) -> None:
         raise ValueError("'model' and 'trace' belong together")
     if state["rows"] and not state["parts"]:
         raise ValueError("'parts' is empty")
-    if min(state["rows"], state["rounds"], state["batches"]) < 0:
+    if min(state[name] for name in ("rows", "rounds", "batches", "versions_made", "keep_versions")) < 0:
         raise ValueError("a count is negative")
-    source = state["provenance"]["source"]
-    for name, kinds in _SOURCE.items():
-        if not isinstance(source[name], kinds):
-            raise TypeError(f"'{name}' of the source is {type(source[name]).__name__}")
+    require_ledger(state["learned"])
+    if not state["learned"]:
+        raise ValueError("'learned' is empty")
+    _require_versions(state)
     if not isinstance(state["settings"]["target"], str):
         raise TypeError("'target' must be a text")
+
+
+def _require_versions(state: RunState) -> None:
+    """Raise TypeError or ValueError for versions that no run keeps."""
+    for version in state["versions"]:
+        for kinds, entry in ((_VERSION_KINDS, version), (_FILE_KINDS, version["files"])):
+            for name, kind in kinds.items() if entry is not None else ():
+                if not isinstance(entry[name], kind):
+                    raise TypeError(f"'{name}' of a version is {type(entry[name]).__name__}")
+    numbers = [version["number"] for version in state["versions"]]
+    if numbers != sorted({*numbers}) or not all(0 < number <= state["versions_made"] for number in numbers):
+        raise ValueError("the numbers of 'versions' are out of order")
+    current = [version["number"] for version in state["versions"] if version["files"] is None]
+    if current != ([] if state["version"] is None else [state["version"]]):
+        raise ValueError("'version' is none of 'versions'")
+
+
+def version_files(state: RunState) -> list[str]:
+    """Return the names of the files that only versions name."""
+    files = [version["files"] for version in state["versions"] if version["files"] is not None]
+    return [one[name] for one in files for name in ("state", "model", "trace", "table") if one[name] is not None]

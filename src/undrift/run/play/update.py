@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
+from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, was_learned
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, settings_of
@@ -35,17 +36,17 @@ class RunUpdate(NamedTuple):
 
 
 class _NewRows:
-    """The rows of a file that a run has not learned yet, and a count of the others."""
+    """The rows of a file that a run has not learned yet; the others are counted in the ledger's entry."""
 
-    def __init__(self, source: Source, schema: Schema, after_line: int, after_time: str) -> None:
-        self.source, self.schema, self.skipped = source, schema, 0
+    def __init__(self, source: Source, schema: Schema, entry: LedgerEntry, after_line: int, after_time: str) -> None:
+        self.source, self.schema, self.entry = source, schema, entry
         self.after_line, self.after_time = after_line, np.datetime64(after_time, "us")
 
     def select(self, batches: Iterable[RowBatch]) -> Iterator[RowBatch]:
         """Yield what is new."""
         for batch in batches:
             new = self._is_new(batch)
-            self.skipped += int(np.count_nonzero(~new))
+            self.entry["skipped"] += int(np.count_nonzero(~new))
             if new.all():
                 yield batch
             elif new.any():
@@ -86,11 +87,13 @@ def update_run(
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
     stop: StopRequest | None = None,
+    versions: int | None = None,
 ) -> RunUpdate:
     """Learn the rows of a file that a finished run has not learned, with the columns and settings it began with.
 
-    A file that begins with the bytes of the run's own is continued behind them. Of another file, rows count whose time
-    is later than the last one learned; without times, all of them. A file that was learned already is refused.
+    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
+    whose time is later than the last one learned; without times, all of them. A file that was learned already is
+    refused. `versions` is how many versions the folder keeps from now on; None: as many as before.
     """
     folder = RunFolder(out)
     folder.state()  # refuse what is no run before anything is made there
@@ -102,31 +105,30 @@ def update_run(
         state = folder.use_final_names(state)  # if an update was killed before it had done so
         settings = settings_of(folder.path, state).replace(limit=None)
         source = Source(path, settings)
-        digest, where = source.digest(), state["provenance"]["source"]
-        learned = [where["sha256"], *state["provenance"].get("learned", [])]
-        if digest is not None and digest in learned:
+        if was_learned(state["learned"], source.digest()):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
-        grown = settings_of(folder.path, state).limit is None and source.begins_with(where["size"], where["sha256"])
         with explain_damage(folder.path):
+            grown = _find_grown(folder, state, source)
+            entry = make_entry(source, "update")
+            if grown is not None:
+                entry = extend_entry(state["learned"][grown], source, "update")
             schema = Schema.from_dict(state["plan"], state["plan"]["time"])
-            last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
-            new = _NewRows(source, schema, last_line, state["latest"])
+            new = _NewRows(source, schema, entry, 0 if grown is None else entry["line"], state["latest"])
+            skipped = entry["skipped"]
         request = stop or StopRequest(None)
-        loop = RunLoop(source, folder, command, log or log_sentence, schema=schema, select=new.select)
+        say = log or log_sentence
+        loop = RunLoop(source, folder, command, say, schema=schema, select=new.select, versions=versions)
         loop.go_on(state)
-        loop.writer.provenance["learned"] = learned
-        if grown:
-            loop.writer.provenance["source"] = {
-                **where,
-                "path": source.name,
-                "absolute": str(source.path.absolute()),
-            } | {
-                "size": source.size,
-                "sha256": digest,
-            }
-        else:
-            loop.writer.provenance["learned"] = [*learned, digest]
-            loop.writer.provenance["updates"] = [*state["provenance"].get("updates", []), source.name]
+        loop.writer.learn_from(entry, grown)
         finished = loop.play_all(progress or (lambda _: None), request)
         changes = len(finished["events"]) - len(state["events"])
-        return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped, changes)
+        return RunUpdate(finished, finished["rows"] - state["rows"], entry["skipped"] - skipped, changes)
+
+
+def _find_grown(folder: RunFolder, state: RunState, source: Source) -> int | None:
+    """Return the place in the ledger of a file that was read to its end and that this one begins with."""
+    learned = state["learned"]
+    whole = [entry if entry["by"] in ("run", "update") else entry | {"size": None} for entry in learned]
+    if settings_of(folder.path, state).limit is not None:
+        whole[0] = whole[0] | {"size": None}
+    return find_grown(whole, source)

@@ -73,16 +73,20 @@ class Source(RowOrigin):
         """Return the file's SHA-256 and refuse to read anything else from now on; None for the standard input."""
         return None if self.file is None else self.file.digest()
 
-    def begins_with(self, size: object, sha256: object) -> bool:
-        """Whether the file begins with `size` bytes of this digest, and goes on."""
-        if self.stdin or not isinstance(size, int) or self.size is None or self.size <= size:
-            return False
-        digest = hashlib.sha256()
+    def prefix_digests(self, sizes: Iterable[int]) -> dict[int, str]:
+        """Return the SHA-256 of the first so many bytes for each of the sizes that are smaller than the file."""
+        out: dict[int, str] = {}
+        wanted = sorted({size for size in sizes if self.size is not None and 0 <= size < self.size})
+        if not wanted:
+            return out
+        digest, read = hashlib.sha256(), 0
         with self.path.open("rb") as file:
-            while size > 0 and (block := file.read(min(size, 1 << 20))):
-                digest.update(block)
-                size -= len(block)
-        return digest.hexdigest() == sha256
+            for size in wanted:
+                while read < size and (block := file.read(min(size - read, 1 << 20))):
+                    digest.update(block)
+                    read += len(block)
+                out[size] = digest.hexdigest()
+        return out
 
     def fraction(self) -> float | None:
         """Return the part of the file that was read; None if nobody knows."""

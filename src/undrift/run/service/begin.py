@@ -11,9 +11,10 @@ import numpy as np
 from undrift.errors import InputError
 from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator
+from undrift.run.ledger import make_entry
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_loop import RunWriter, describe_machine, now
+from undrift.run.play.run_loop import RunWriter, make_provenance
 from undrift.stream import Stream
 from undrift.stream.schema import Schema, naive_lags
 from undrift.stream.settings import Settings
@@ -28,7 +29,7 @@ def begin_run(folder: Path, file: Path, model: Stream | OnlineEstimator) -> None
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     with run.hold_lock():
         if run.exists:
-            if run.state()["provenance"]["source"]["sha256"] != digest:
+            if run.state()["learned"][0]["sha256"] != digest:
                 raise InputError(
                     f"{folder}: this service began with another model than {file} is now; serve the folder to go on "
                     f"from what it learned (undrift serve {folder}), or move it away to begin anew"
@@ -41,8 +42,9 @@ def begin_run(folder: Path, file: Path, model: Stream | OnlineEstimator) -> None
         recorder = RunRecorder(stream, naive_lags(stream.settings, stream.schema.seasons), watched=False)
         recorder.keep_rows(np.empty((0, len(recorder.features.names))))
         writer = RunWriter(run, recorder)
-        source = {"path": file.name, "absolute": str(file.absolute()), "size": file.stat().st_size, "sha256": digest}
-        writer.provenance = describe_machine() | {"source": source, "command": "", "model": True, "finished": now()}
+        writer.provenance = make_provenance("undrift serve")
+        about = {"absolute": str(file.absolute()), "size": file.stat().st_size, "sha256": digest}
+        writer.learn_from(make_entry(file.name, "model") | about)
         if isinstance(model, OnlineClassifier) and not isinstance(model.columns[0], str):
             writer.provenance["labels"] = type(model.columns[0]).__name__
         recorder.add_none()

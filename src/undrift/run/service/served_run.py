@@ -19,6 +19,7 @@ from undrift.errors import DataError, InputError, ModelFileError, RequestSizeErr
 from undrift.events import Event
 from undrift.losses import log_odds
 from undrift.online.estimator import OnlineEstimator
+from undrift.run.ledger import make_entry
 from undrift.run.play.live import refuse_slips
 from undrift.run.play.recorder import ROWS_PER_LOOK, RunRecorder, RunWatch
 from undrift.run.play.run_folder import JOURNAL, RunFolder
@@ -47,6 +48,8 @@ from undrift.stream.stream import WaitingRows
 
 NUMBERS_PER_COMMIT, SECONDS_PER_COMMIT = 10_000, 60.0
 """Rows and labels between two commits of the folder, at most, and seconds. A restart repeats what came after."""
+SECONDS_PER_VERSION = 24 * 3600.0
+"""Between two versions of a service that runs on; it makes one when it ends, too."""
 
 
 class RequestOrigin(RowOrigin):
@@ -128,7 +131,7 @@ class ServedRun:
         self._level = None if level is None else check_level(level)
         self.first_row = 1
         self._load()
-        self._began = self._saved
+        self._began, self._versioned = self._saved, time.monotonic()
         self.target = self.stream.settings.target
 
     # ---- the folder --------------------------------------------------------------------------------------------
@@ -166,6 +169,8 @@ class ServedRun:
     def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
         """Become what the folder holds; return the number of the last entry in it, and the facts of the service."""
         held = self._load().get("journal")
+        if self.writer.entry["by"] != "serve":
+            self.writer.learn_from(make_entry("undrift serve", "serve"))
         with explain_damage(self.folder.path):
             if held is None or held["id"] is None:
                 if journal.last or journal.newest_row():
@@ -204,7 +209,9 @@ class ServedRun:
         journal.announce(text)
         self.writer.batches += 1
         self.writer.join_alike_parts()
-        self.writer.commit("finished")
+        old = time.monotonic() - self._versioned > SECONDS_PER_VERSION
+        self.writer.commit("finished", make_version=old)
+        self._versioned = time.monotonic() if old else self._versioned
         journal.save(Checkpoint(text, b"", (), journal.last + 1))
         self._is_committed = True
         self._saved, self._saved_when = journal.last, time.monotonic()
@@ -213,8 +220,9 @@ class ServedRun:
         """Give the files of the folder their final names."""
         if self._saved > self._began:
             self.recorder.snapshots.take(self.model)
-            self.writer.commit("finished")
-        self.folder.use_final_names(self.folder.state())
+            self.writer.finish()
+        else:
+            self.folder.use_final_names(self.folder.state())
 
     def is_due(self, journal: Journal) -> bool:
         """Whether the folder should be committed."""
