@@ -117,6 +117,21 @@ def test_without_an_interval_quantiles_are_infinite_and_the_median_is_the_predic
     assert model.predict_quantiles([1.0, 2.0], [0.3, 0.5, 0.6]).tolist() == [-np.inf, 3.0, np.inf]
 
 
+@pytest.mark.parametrize("speed", ["fast", "best"])
+def test_everything_at_once_is_what_each_call_predicts(speed):
+    Z, y = changing_spread(4, 400)
+    Z = np.column_stack([Z, y + 1.0])
+    model = ud.OnlineRegressor(speed=speed, candidates=[3], limits=(-2.0, None))
+    for learned in (0, 1, 300):  # with trees at last
+        model.play(Z[model.rounds : learned], y[model.rounds : learned])
+        for rows in (Z[300:], Z[300]):
+            yhat, ends, quantiles = model.predict_all(rows, 0.75, (0.2, 0.6), elapsed=2.5)
+            assert np.array_equal(yhat, model.predict(rows, elapsed=2.5))
+            assert np.array_equal(ends, model.predict_interval(rows, 0.75, elapsed=2.5))
+            assert np.array_equal(quantiles, model.predict_quantiles(rows, (0.2, 0.6), elapsed=2.5))
+            assert np.shape(quantiles) == (*np.shape(yhat), 2)
+
+
 def test_limits_cut_what_is_served_and_nothing_else():
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(800, 2))

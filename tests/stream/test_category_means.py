@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import undrift as ud
 from undrift.errors import DataError
@@ -14,7 +16,7 @@ from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.update import update_run
 from undrift.run.read import csv_file
 from undrift.stream import category_means
-from undrift.stream.category_means import CategoryMeans
+from undrift.stream.category_means import CategoryMeans, SharedDict
 from undrift.stream.cells import RowBatch
 from undrift.stream.features import Features
 from undrift.stream.first_rows import RowOrigin
@@ -183,6 +185,28 @@ def test_labels_in_any_order_are_counted_once():
     state = means.state()
     assert state["columns"][0][1] == [["b", 1.0, 0.0, 1.0, 0.0], ["a", 1.0, 4.0, 1.0, 4.0]]
     assert [row for row, *_ in state["waiting"]] == [1]
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from("pprc"), st.integers(0, 9)), max_size=60))
+def test_copies_of_a_shared_dict_are_as_those_of_a_dict(steps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(category_means, "MOST_OWN", 4)
+        both = [(SharedDict({7: 70, 3: 30}), {7: 70, 3: 30})]
+        for t, (what, key) in enumerate(steps):
+            shared, plain = both[t % len(both)]
+            if what == "c":
+                both.append((shared.copy(), dict(plain)))
+            elif what == "r" and key in plain:
+                shared.remove(key)
+                del plain[key]
+            elif what == "p":
+                plain.pop(key, None)
+                plain[key] = t
+                shared.put(key, t)
+            for shared, plain in both:
+                assert list(shared.items()) == list(plain.items())
+                assert (len(shared), shared.get(key)) == (len(plain), plain.get(key))
+                assert not plain or shared.oldest() == next(iter(plain))
 
 
 def test_memory_is_bounded_by_forgetting_what_was_not_seen_the_longest(monkeypatch):

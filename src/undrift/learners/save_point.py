@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps in enumerations, which take longer than a row
 import functools
 import signal
 import threading
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_SIGINT = int(signal.SIGINT)
 
 
 class SavePoint:
@@ -88,8 +91,8 @@ class HeldInterrupt:
     _came: tuple[int, FrameType | None] | None = None
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
-            self._before = signal.signal(signal.SIGINT, self._note)
+        if threading.current_thread() is threading.main_thread() and callable(_signal.getsignal(_SIGINT)):
+            self._before = _signal.signal(_SIGINT, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came = number, frame
@@ -98,7 +101,7 @@ class HeldInterrupt:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+            _signal.signal(_SIGINT, self._before)
             if self._came is not None:
                 self._before(*self._came)
 

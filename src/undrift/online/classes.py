@@ -53,15 +53,26 @@ class ClassRecord(NamedTuple):
     @classmethod
     def from_vector(cls, record: Vector) -> ClassRecord:
         """Return what `flatten` wrote; ValueError for anything else."""
-        if len(record) < 6 or record[1] != NO_WIDTH or not ((record[3:6] >= 0.0) & (record[3:6] <= len(record))).all():
+        head, total = record[:6].tolist(), len(record)
+        if total < 6 or head[1] != NO_WIDTH or not all(0.0 <= size <= total for size in head[3:]):
             raise ValueError
-        serial, _, elapsed, count, level, cores = (float(number) for number in record[:6])
-        sizes = record[6 : 6 + int(cores)]
-        ends = np.cumsum([6, cores, count, level, *sizes]).astype(np.int64)
-        if ends[-1] != len(record) or not (sizes >= 0.0).all() or not np.isfinite(record[: ends[3]]).all():
+        count, level, cores = (int(size) for size in head[3:])
+        parts, begin = [], 6 + cores
+        for size in (count, level, *record[6:begin].tolist()):
+            if not 0.0 <= size <= total:
+                raise ValueError
+            end = begin + int(size)
+            parts.append(record[begin:end])
+            begin = end
+        if begin != total:
             raise ValueError
-        _, _, logs, own, *records = np.split(record, ends[:-1])
-        return cls(int(serial), elapsed, logs, own, records)
+        return cls(int(head[0]), head[2], parts[0], parts[1], parts[2:])
+
+    @staticmethod
+    def read_logs(record: Vector) -> Vector:
+        """Return the log-probabilities in what `flatten` wrote."""
+        begin = 6 + int(record.item(5))
+        return record[begin : begin + int(record.item(3))]
 
 
 class ClassCore:
@@ -149,7 +160,9 @@ class ClassCore:
 
     def _settle(self, served: ClassRecord, y: float, weight: float, Z: Matrix | None = None, rounds: int = 0) -> None:
         """Learn a label from what was served; `Z` is a row that was peeked at after `rounds` labels."""
-        rows = self._admit(np.empty((0, self.dim)) if Z is None else Z, y)
+        if Z is None:
+            self._make_room(y)
+        rows = [] if Z is None else self._admit(Z, y)
         # The core that served the row may be two by now.
         records = served.records * 2 if len(served.records) == 1 and self.level is not None else served.records
         for k, core in enumerate(self.cores):
@@ -183,7 +196,7 @@ class ClassCore:
     def _read_logs(self, record: Vector) -> Vector:
         """Return the log-probabilities that were served, by class number."""
         if record.item(1) == NO_WIDTH:
-            return ClassRecord.from_vector(record).log_probabilities
+            return ClassRecord.read_logs(record)
         served = record.item(RecordPart.YHAT), record.item(RecordPart.ROUNDS)
         return self._of_two(*served, int(record.item(RecordPart.CLASSES)))
 
@@ -335,11 +348,14 @@ class ClassCore:
         """Whether numbers of a file can be a record of this core."""
         if len(record) > 1 and record[1] != NO_WIDTH:
             return self.cores[0].fits(record)
+        if not np.isfinite(record[:6]).all():
+            return False
         try:
             served = ClassRecord.from_vector(record)
         except ValueError:
             return False
         known = 3 <= len(served.records) <= len(self.cores) and len(served.log_probabilities) <= self.classes
+        known = known and bool(np.isfinite(served.log_probabilities).all() and np.isfinite(served.level).all())
         return known and all(core.fits(own) for core, own in zip(self.cores, served.records, strict=False))
 
     def read(self, record: Vector) -> tuple[Vector, bool, None]:

@@ -284,6 +284,9 @@ class OnlineClassifier(OnlineEstimator):
         return not self.several_classes and not self._is_plain(y)
 
     def _encode(self, y: Any, arriving: ArrivingRows | None = None) -> float:
+        known = self._code.find(y)
+        if known is not None and arriving is None:
+            return float(known)
         if self._is_plain(y):
             return super()._encode(y, arriving)
         labels = self._check_any(y, 1)

@@ -15,6 +15,7 @@ import numpy as np
 from undrift import _check
 from undrift._internal.rows import (
     Rows,
+    Table,
     is_named,
     names_in,
     names_of_rows,
@@ -67,6 +68,8 @@ class FeatureColumns:
 
         Otherwise names that are not known are left out. `dim` is the number of features known so far.
         """
+        if isinstance(z, Table) and z.columns == self.names and not self.given:  # as the rows of a stream are
+            return ArrivingRows(_check.rows(self.who, z.values, len(z.columns), nan=True), self.names, False)
         z = read_series(z)
         if not is_named(z):
             return self._read_array(z, dim, learned)

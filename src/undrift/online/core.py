@@ -99,12 +99,12 @@ class Core:
         self._check(self.plan.kernel.predict_rows(self.state, rows, yhat, elapsed))
         return yhat
 
-    def quantiles(self, Z: Matrix, elapsed: float = 1.0) -> Matrix:
-        """Return the quantiles that are followed (n, 17) of rows that might come next, after this time."""
+    def predict_quantiles(self, Z: Matrix, elapsed: float = 1.0) -> tuple[Vector, Matrix]:
+        """Return predictions, and the quantiles that are followed (n, 17), of rows that might come next."""
         records = np.zeros((len(Z), self.record_size))
         for t in range(len(Z)):
             records[t] = self.serve(Z[t : t + 1], elapsed, commit=False)
-        return read_quantiles(records, self.plan.kernel.quantiles_at)
+        return records[:, RecordPart.YHAT].copy(), read_quantiles(records, self.plan.kernel.quantiles_at)
 
     def serve(self, Z: Matrix, elapsed: float = 1.0, *, commit: bool = True) -> Vector:
         """Return the record of one row (1, d); with `commit` it has really come."""
@@ -118,14 +118,14 @@ class Core:
     def settle(self, record: Vector, y: float, weight: float = 1.0) -> None:
         """Learn a label, NaN if it never comes, from the record of its row, which counts `weight` times."""
         record = self.widen(record)
-        if record[RecordPart.WEIGHT] != weight:
+        if record.item(RecordPart.WEIGHT) != weight:
             record = record.copy()
             record[RecordPart.WEIGHT] = weight
-        newest = record[RecordPart.SERIAL] > self.number(EstimatorNumber.LAST_SERIAL)
+        newest = self.forests is not None and record.item(RecordPart.SERIAL) > self.number(EstimatorNumber.LAST_SERIAL)
         size = self.plan.kernel.record_size
         self._check(self.plan.kernel.settle(self.state, record[:size], y))
         if self.forests is not None:
-            self.forests.settle(record[size:], y, weight, newest=bool(newest))
+            self.forests.settle(record[size:], y, weight, newest=newest)
 
     def settle_peeked(
         self, Z: Matrix, record: Vector, rounds: int, y: float, weight: float = 1.0, elapsed: float = 1.0
@@ -212,8 +212,9 @@ class Core:
         return np.column_stack([Z, self.forests.answer(X)]), X
 
     def _check(self, status: int) -> None:
-        who = "OnlineClassifier" if self.settings.binary else "OnlineRegressor"
-        _check.raise_on_status(who, status, self.dim + len(self.plan.given))
+        if status:
+            who = "OnlineClassifier" if self.settings.binary else "OnlineRegressor"
+            _check.raise_on_status(who, status, self.dim + len(self.plan.given))
 
     # ---- records -----------------------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class Core:
 
     def widen(self, record: Vector) -> Vector:
         """Return a record as it would be with the features that were added since, all of them 0."""
-        width = int(record[RecordPart.WIDTH])
+        width = int(record.item(RecordPart.WIDTH))
         if width == self.dim:
             return record
         old = self.plan_at(width)

@@ -263,7 +263,7 @@ class OnlineEstimator(Learner):
                 return self._keep(record)
         arriving = self._read_row(z, "ask", "use ask_rows for a block")
         self._admit(arriving)
-        return self._keep(self._core.serve(arriving.values, time))
+        return self._keep(self._serve_row(arriving.values[0], time))
 
     @thread_lock.hold_exclusive
     def ask_rows(self, Z: Rows, *, elapsed: ArrayLike | None = None) -> list[ServedPrediction]:
@@ -274,7 +274,7 @@ class OnlineEstimator(Learner):
         if not len(rows):
             return []
         self._admit(arriving)
-        return [self._keep(self._core.serve(rows[t : t + 1], time)) for t, time in enumerate(times)]
+        return [self._keep(self._serve_row(rows[t], time)) for t, time in enumerate(times)]
 
     @thread_lock.hold_exclusive
     def tell(self, served: ServedPrediction, y: Any, *, weight: float | None = None) -> None:
@@ -378,6 +378,11 @@ class OnlineEstimator(Learner):
         """Fill the record of a plain row by one compiled call; False if it is not plain, and nothing was done."""
         serve = self._one_row.serve
         return serve(z, record, commit, elapsed) or serve(read_series(z), record, commit, elapsed)
+
+    def _serve_row(self, row: Vector, elapsed: float) -> Vector:
+        """Return the record of a checked row (d,) that has come."""
+        record = np.zeros(self._core.record_size)
+        return record if self._one_row.serve(row, record, True, elapsed) else self._core.serve(row[None], elapsed)
 
     def _keep(self, record: Vector) -> ServedPrediction:
         """Keep the record of a row that was just served, and return what it says."""

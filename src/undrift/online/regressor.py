@@ -162,8 +162,7 @@ class OnlineRegressor(OnlineEstimator):
         Until two different labels were learned and a prediction was found wrong, there is none: it is infinite.
         `elapsed` is the time since the row before, 1 by default.
         """
-        found = self._predict_levels(z, interval_levels(check_level(self, level)), elapsed)
-        return Interval(*found.T) if found.ndim > 1 else Interval(*found.tolist())
+        return self.predict_all(z, level, elapsed=elapsed)[1]
 
     @thread_lock.hold_shared
     def predict_quantiles(
@@ -174,14 +173,22 @@ class OnlineRegressor(OnlineEstimator):
         In the long run the share `level` of labels lies below its quantile. Levels reach from 0.005 to 0.995. Without
         an interval (see `predict_interval`) quantiles are infinite, and the median is the prediction.
         """
-        return self._predict_levels(z, check_quantile_levels(self, levels), elapsed)
+        return self.predict_all(z, levels=levels, elapsed=elapsed)[2]
 
-    def _predict_levels(self, z: Rows, levels: Vector, elapsed: float | None) -> Matrix | Vector:
+    @thread_lock.hold_shared
+    def predict_all(
+        self, z: Rows, level: float = 0.9, levels: Sequence[float] = (), *, elapsed: float | None = None
+    ) -> tuple[Prediction, Interval, Matrix | Vector]:
+        """Return what `predict`, `predict_interval` and `predict_quantiles` would, in the time of one of them."""
+        inner, others = interval_levels(check_level(self, level)), check_quantile_levels(self, levels)
         Z, _, single = self._columns.read(z, self.dim, learned=False)
         core = self._predictor(Z)._core
         assert isinstance(core, Core)
-        found = quantiles_at(core.quantiles(Z, self._time(elapsed)), levels, self._limits)
-        return np.asarray(found[0]) if single else found
+        yhat, tracked = core.predict_quantiles(Z, self._time(elapsed))
+        ends, quantiles = (quantiles_at(tracked, wanted, self._limits) for wanted in (inner, others))
+        if single:
+            return float(yhat[0]), Interval(*ends[0].tolist()), quantiles[0]
+        return yhat, Interval(*ends.T), quantiles
 
     def play(
         self,

@@ -8,8 +8,8 @@ and once over many, both pulled towards 0 as long as the text has few rows. A te
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -25,27 +25,86 @@ MOST_CATEGORIES = 10_000
 """Texts of a column that are remembered; with more, the one that was not learned for the longest time is forgotten."""
 MOST_WAITING = 100_000
 """Rows whose label may still come, where labels come in any order; the label of an older one is not counted here."""
+MOST_OWN = 256
+"""Changes of a `SharedDict` that copies do not share."""
 NO_CATEGORY = ""
 """Stands for a row that has no text to learn, though none is missing; no text is empty."""
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 _KEPT = [0.5 ** (1.0 / half_life) for half_life in HALF_LIVES]
 _USUAL_KEPT, _JUDGED_KEPT = 0.5 ** (1.0 / USUAL_HALF_LIFE), 0.5 ** (1.0 / JUDGED_HALF_LIFE)
 _RAREST = 1e-3
 """Smallest and, from 1, largest usual share of a class that log-odds are taken of."""
 
 
+class SharedDict(Generic[Key, Value]):
+    """A dict, those set last at the end, that is copied in little time however large it is; no value is None.
+
+    Copies share what was there before the last changes, which nobody changes any more.
+    """
+
+    def __init__(self, items: Mapping[Key, Value] | None = None) -> None:
+        self._shared: dict[Key, Value] = dict(items or {})
+        self._own: dict[Key, Value | None] = {}
+        """What was set since, None for what was removed."""
+        self._size = len(self._shared)
+
+    def copy(self) -> SharedDict[Key, Value]:
+        """Return the same items, which change on their own."""
+        twin: SharedDict[Key, Value] = SharedDict()
+        twin._shared, twin._own, twin._size = self._shared, dict(self._own), self._size
+        return twin
+
+    def __len__(self) -> int:
+        return self._size
+
+    def get(self, key: Key) -> Value | None:
+        """Return a value, None if there is none."""
+        return self._own[key] if key in self._own else self._shared.get(key)
+
+    def put(self, key: Key, value: Value) -> None:
+        """Set a value, at the end."""
+        self._size += self.get(key) is None
+        self._change(key, value)
+
+    def remove(self, key: Key) -> None:
+        """Remove a value that is there."""
+        self._size -= 1
+        self._change(key, None)
+
+    def _change(self, key: Key, value: Value | None) -> None:
+        self._own.pop(key, None)
+        self._own[key] = value
+        if len(self._own) > MOST_OWN:
+            items = dict(self._shared)
+            for changed in self._own:
+                items.pop(changed, None)
+            items.update((changed, new) for changed, new in self._own.items() if new is not None)
+            self._shared, self._own = items, {}
+
+    def items(self) -> Iterator[tuple[Key, Value]]:
+        """Yield keys and values, the oldest first."""
+        yield from (item for item in self._shared.items() if item[0] not in self._own)
+        yield from ((key, value) for key, value in self._own.items() if value is not None)
+
+    def oldest(self) -> Key:
+        """Return the key that was set before all others."""
+        return next(self.items())[0]
+
+
 class _ColumnMeans:
     """The texts of one column: weight and sum of distances for each memory, those learned last at the end."""
 
     def __init__(self) -> None:
-        self.sums: dict[str, list[float]] = {}
+        self.sums: SharedDict[str, list[float]] = SharedDict()
         self.errors = [[0.0] * len(PRIORS) for _ in HALF_LIVES]
         """Squared errors of each strength by memory, fading."""
 
     def copy(self) -> _ColumnMeans:
-        """Return the same means, which learn on their own; sums are replaced when they change, so they are shared."""
+        """Return the same means, which learn on their own; lists are replaced when they change, so they are shared."""
         twin = _ColumnMeans()
-        twin.sums, twin.errors = dict(self.sums), list(self.errors)
+        twin.sums, twin.errors = self.sums.copy(), list(self.errors)
         return twin
 
     def distances(self, text: str) -> list[tuple[float, float]]:
@@ -61,7 +120,7 @@ class _ColumnMeans:
 
     def learn(self, text: str, distance: float) -> None:
         """Take in how far the target was from its usual value in a row of a text."""
-        sums = list(self.sums.pop(text, [0.0] * (2 * len(HALF_LIVES))))
+        sums = list(self.sums.get(text) or [0.0] * (2 * len(HALF_LIVES)))
         for k, kept in enumerate(_KEPT):
             weight, total = sums[2 * k], sums[2 * k + 1]
             self.errors[k] = [
@@ -69,9 +128,9 @@ class _ColumnMeans:
                 for error, prior in zip(self.errors[k], PRIORS, strict=True)
             ]
             sums[2 * k], sums[2 * k + 1] = kept * weight + 1.0, kept * total + distance
-        self.sums[text] = sums  # at the end
+        self.sums.put(text, sums)
         if len(self.sums) > MOST_CATEGORIES:
-            del self.sums[next(iter(self.sums))]
+            self.sums.remove(self.sums.oldest())
 
 
 class CategoryMeans:
@@ -100,14 +159,14 @@ class CategoryMeans:
     def __init__(self, *, binary: bool, delay: int = 0) -> None:
         self._binary, self._delay = binary, delay
         self._columns: dict[str, _ColumnMeans] = {}
-        self._waiting: dict[int, tuple[dict[str, str], float | None]] = {}
+        self._waiting: SharedDict[int, tuple[dict[str, str], float | None]] = SharedDict()
         self._usual = (0.0, 0.0)
 
     def copy(self) -> CategoryMeans:
         """Return the same means, which learn on their own."""
         twin = CategoryMeans(binary=self._binary, delay=self._delay)
         twin._columns = {name: column.copy() for name, column in self._columns.items()}
-        twin._waiting, twin._usual = dict(self._waiting), self._usual
+        twin._waiting, twin._usual = self._waiting.copy(), self._usual
         return twin
 
     def begin(self, name: str) -> None:
@@ -134,33 +193,26 @@ class CategoryMeans:
             texts = dict(zip(cells, row, strict=True))
             out[i] = [number for name, text in texts.items() for number in self._numbers(name, text)]
             number = rows_before + i + 1
-            self._waiting[number] = (
-                {name: text for name, text in texts.items() if text},
-                None if y is None else float(y[i]),
-            )
-            self._settle(number - self._delay)
+            known = {name: text for name, text in texts.items() if text}
+            self._waiting.put(number, (known, None if y is None else float(y[i])))
+            _, due = self._waiting.get(number - self._delay) or (None, None)
+            if due is not None:
+                self.know_label(number - self._delay, due)
             if len(self._waiting) > self._delay + MOST_WAITING:
-                del self._waiting[next(iter(self._waiting))]
+                self._waiting.remove(self._waiting.oldest())
         return out
 
     def know_label(self, row: int, y: float) -> None:
-        """Take in the label of a row, by its number from 1 on."""
-        if row in self._waiting:
-            texts, _ = self._waiting[row]
-            self._waiting[row] = texts, y
-            self._settle(row)
-
-    def _settle(self, row: int) -> None:
-        """Learn the label of a row if it has come."""
-        texts, y = self._waiting.get(row, ({}, None))
-        if y is None:
+        """Take in the label of a row that waits for it, by its number from 1 on; NaN says that it never comes."""
+        waiting = self._waiting.get(row)
+        if waiting is None:
             return
-        del self._waiting[row]
+        self._waiting.remove(row)
         if math.isnan(y):
             return
         weight, total = self._usual
         usual = total / weight if weight else y
-        for name, text in texts.items():
+        for name, text in waiting[0].items():
             if name in self._columns:
                 self._columns[name].learn(text, y - usual)
         self._usual = (_USUAL_KEPT * weight + 1.0, _USUAL_KEPT * total + y)
@@ -198,14 +250,16 @@ class CategoryMeans:
         self._columns = {}
         for name, sums_of_texts, errors in state["columns"]:
             column = self._columns[str(name)] = _ColumnMeans()
-            column.sums = {str(text): [float(number) for number in sums] for text, *sums in sums_of_texts}
+            column.sums = SharedDict({str(text): [float(number) for number in sums] for text, *sums in sums_of_texts})
             column.errors = [[float(number) for number in memory] for memory in errors]
         weight, total = state["usual"]
         self._usual = (float(weight), float(total))
-        self._waiting = {
-            int(row): (dict(texts), (math.nan if y is None else float(y)) if known else None)
-            for row, texts, known, y in state["waiting"]
-        }
+        self._waiting = SharedDict(
+            {
+                int(row): (dict(texts), (math.nan if y is None else float(y)) if known else None)
+                for row, texts, known, y in state["waiting"]
+            }
+        )
 
 
 def _log_odds(share: float) -> float:

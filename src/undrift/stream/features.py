@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Mapping
 from itertools import compress
@@ -16,7 +15,17 @@ from undrift.errors import DataError
 from undrift.fleet.key_state import fill_lags, lag_names
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.stream.calendar import fill_calendar
-from undrift.stream.cells import LIMIT, Lines, RowBatch, Times, UnreadableCell, parse_numbers, parse_texts, parse_times
+from undrift.stream.cells import (
+    FEW_CELLS,
+    LIMIT,
+    Lines,
+    RowBatch,
+    Times,
+    UnreadableCell,
+    parse_numbers,
+    parse_texts,
+    parse_times,
+)
 from undrift.stream.first_rows import RowOrigin, not_a_number
 from undrift.stream.labels import LabelCode
 from undrift.stream.problems import ColumnStatistics, DataProblems
@@ -24,6 +33,7 @@ from undrift.stream.schema import Schema
 from undrift.stream.settings import Settings
 from undrift.stream.text_features import TextFeatures, unused_name
 
+_NUMBERS = {float, int}
 Labels = Literal["here", "later", "never"]
 """Where the labels of rows are: beside the rows; to come one by one; or nowhere, as the rows are only predicted."""
 
@@ -104,8 +114,9 @@ class Features:
 
     def copy(self) -> Features:
         """Return the same features, which go on on their own."""
-        twin = copy.copy(self)
-        twin.problems, twin.labels = DataProblems(self.problems.entries()), self.labels.copy()
+        twin = object.__new__(Features)
+        vars(twin).update(vars(self))  # as copy.copy does, in a tenth of its time
+        twin.problems, twin.labels = self.problems.copy(), self.labels.copy()
         twin.text_features, twin.last_labels = self.text_features.copy(), self.last_labels.copy()
         twin.statistics = self.statistics.copy()
         return twin
@@ -129,14 +140,19 @@ class Features:
         line, learning = batch.lines, labels != "never"
         y = self._labels(batch, origin, labels)
         times = self._times(batch, origin, learning=learning)
-        columns = self._plain_row(batch) or [self._numbers(batch, origin, name) for name in self.schema.numbers]
+        columns: Any = self._plain_numbers(batch)
+        if columns is None:
+            columns = [self._numbers(batch, origin, name) for name in self.schema.numbers]
         texts = {name: parse_texts(_cells(batch, name), origin.na) for name in self.text_features.texts}
         begun, rows_of_new = self.text_features.add_features(origin, line, texts) if learning else ({}, [])
         brought = np.array(rows_of_new, dtype=np.int64)
         categories = self.text_features.categories(texts, begun)
         Z = np.empty((len(line), len(self.names)))
-        for j, column in enumerate(columns):
-            Z[:, j] = column
+        if isinstance(columns, np.ndarray):
+            Z[:, : len(columns)] = columns.T
+        else:
+            for j, column in enumerate(columns):
+                Z[:, j] = column
         for name in self.schema.indicators:
             Z[:, self._indicator(name)] = np.isnan(columns[self.schema.numbers.index(name)])
         if self.settings.calendar and times is not None:
@@ -222,14 +238,17 @@ class Features:
         """Return the place of the feature that is 1 where a column is missing."""
         return len(self.schema.numbers) + self.schema.indicators.index(name)
 
-    def _plain_row(self, batch: RowBatch) -> list[Vector]:
-        """Return the number columns of a single row whose cells are all plain numbers; nothing for any other batch."""
-        if len(batch.lines) != 1 or (self.labels.classes is not None and self.settings.candidate):
-            return []
-        cells = [batch.columns[name][0] if name in batch.columns else None for name in self.schema.numbers]
-        if not all((type(cell) is float or type(cell) is int) and -LIMIT <= cell <= LIMIT for cell in cells):
-            return []
-        return list(np.array(cells, dtype=np.float64).reshape(-1, 1))
+    def _plain_numbers(self, batch: RowBatch) -> Matrix | None:
+        """Return the number columns (numbers, n) of a few rows whose cells are all plain numbers; None for others."""
+        if len(batch.lines) >= FEW_CELLS or (self.labels.classes is not None and self.settings.candidate):
+            return None
+        columns = [batch.columns.get(name) for name in self.schema.numbers]
+        for cells in columns:
+            if type(cells) is not list or not {*map(type, cells)} <= _NUMBERS:
+                return None
+            if not all(-LIMIT <= cell <= LIMIT for cell in cells):
+                return None
+        return np.array(columns, dtype=np.float64).reshape(len(columns), len(batch.lines))
 
     def _numbers(self, batch: RowBatch, origin: RowOrigin, name: str) -> Vector:
         """Return a feature; infinite numbers and those beyond the limit become missing, and all missing are counted."""

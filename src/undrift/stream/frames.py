@@ -112,14 +112,14 @@ def read_table(who: str, table: Frame, drop: Collection[str] = ()) -> RowBatch:
 def _from_rows(who: str, rows: Any, drop: Collection[str]) -> RowBatch:
     names = dict.fromkeys(name for row in rows for name in row)
     _require_texts(who, list(names))
-    cells = {name: [None if name in drop else row.get(name) for row in rows] for name in names}
-    columns = {name: _read_cells(who, name, column) for name, column in cells.items()}
+    cells = {name: [None] * len(rows) if name in drop else [row.get(name) for row in rows] for name in names}
+    columns = {name: read_cells(who, name, column) for name, column in cells.items()}
     return RowBatch(np.arange(1, len(rows) + 1, dtype=np.int64), columns)
 
 
-def _read_cells(who: str, name: str, cells: list[Any]) -> Cells:
+def read_cells(who: str, name: str, cells: list[Any]) -> Cells:
     """Return cells of any kind as numbers, texts and None; as an array if they are times."""
-    kinds = {type(cell) for cell in cells}
+    kinds = {*map(type, cells)}
     if kinds <= _NUMBERS or kinds <= _TEXTS:
         return cells
     out = [_plain_cell(who, name, cell) for cell in cells]
@@ -218,7 +218,7 @@ def _read_column(who: str, nw: Any, column: Any) -> Cells:
     if kind in (nw.String, nw.Categorical, nw.Enum):
         return [cell if isinstance(cell, str) else None for cell in column.cast(nw.String).to_list()]
     if kind in (nw.Object, nw.Unknown):
-        return _read_cells(who, column.name, column.to_list())
+        return read_cells(who, column.name, column.to_list())
     raise _unusable(who, column.name, str(kind))
 
 

@@ -111,11 +111,12 @@ class StreamModel:
         if isinstance(model, OnlineRegressor):
             wanted = self.settings.level if level is None else level
             levels = self.settings.quantiles if quantiles is None else tuple(quantiles)
-            none = np.empty(0)
-            ends = model.predict_interval(table, wanted, elapsed=elapsed) if n else (none, none)
-            yhat = model.predict(table, elapsed=elapsed) if n else none
-            found = model.predict_quantiles(table, levels, elapsed=elapsed) if levels and n else None
-            return _answer_numbers(facts, yhat, known, wanted, ends, levels, found)
+            none: Any = np.empty(0)
+            found: Any = np.empty((0, len(levels)))
+            yhat, ends, found = (
+                model.predict_all(table, wanted, levels, elapsed=elapsed) if n else (none, (none, none), found)
+            )
+            return _answer_numbers(facts, yhat, known, wanted, ends, levels, found if levels else None)
         assert isinstance(model, OnlineClassifier)
         if self.task != "multiclass":
             odds = model.log_odds(table, elapsed=elapsed) if n else np.empty(0)
@@ -206,8 +207,8 @@ def _answer_numbers(
     facts: dict[str, Any], yhat: Any, known: Any, level: float, ends: Any, levels: tuple[float, ...], quantiles: Any
 ) -> Answers:
     """Return answers of numbers; an interval has both ends or none."""
-    lower, upper = (_finite(end) for end in ends)
-    there = ~(np.isnan(lower) | np.isnan(upper))
+    lower, upper = ends
+    there = np.isfinite(lower) & np.isfinite(upper)
     bounds = {"lower": np.where(there, lower, np.nan), "upper": np.where(there, upper, np.nan)}
     yhat, known = np.atleast_1d(yhat), _all(known, np.size(yhat))
     found = None if quantiles is None else np.where(known[:, None], _finite(quantiles), np.nan)

@@ -50,21 +50,27 @@ class DataProblems:
             (one["kind"], one["column"]): {**one, "lines": list(one["lines"])} for one in entries
         }
 
+    def copy(self) -> DataProblems:
+        """Return the same problems, which are counted on their own; entries are replaced, so they are shared."""
+        twin = DataProblems()
+        twin._found = dict(self._found)
+        return twin
+
     def add(self, kind: str, column: str | None, lines: Lines) -> None:
         """Count cells of a kind, on these lines."""
         if not len(lines):
             return
         one = self._entry(kind, column, NOTES.get(kind, ""))
-        one["count"] += len(lines)
-        one["lines"] += [int(line) for line in lines[: max(0, KEPT_LINES - len(one["lines"]))]]
+        first = [int(line) for line in lines[: max(0, KEPT_LINES - len(one["lines"]))]]
+        self._found[kind, column] = {**one, "count": one["count"] + len(lines), "lines": one["lines"] + first}
 
     def add_column(self, kind: str, column: str, count: int, note: str) -> None:
         """State something about a whole column."""
-        self._entry(kind, column, note)["count"] = count
+        self._found[kind, column] = {**self._entry(kind, column, note), "count": count}
 
     def _entry(self, kind: str, column: str | None, note: str) -> dict[str, Any]:
         fresh: dict[str, Any] = {"kind": kind, "column": column, "count": 0, "lines": [], "note": note}
-        return self._found.setdefault((kind, column), fresh)
+        return self._found.get((kind, column), fresh)
 
     def entries(self) -> list[Mapping[str, Any]]:
         """Return the problems in order of their first lines, those of whole columns last, however rows are cut."""
@@ -88,17 +94,17 @@ class ColumnStatistics:
         if not len(Z):
             return
         with np.errstate(invalid="ignore"):
-            np.fmin(self.low, np.fmin.reduce(Z, axis=0), out=self.low)
-            np.fmax(self.high, np.fmax.reduce(Z, axis=0), out=self.high)
+            self.low = np.fmin(self.low, np.fmin.reduce(Z, axis=0))
+            self.high = np.fmax(self.high, np.fmax.reduce(Z, axis=0))
         plain = np.add(Z, 0.0, order="C")  # -0 and 0 are the same value
         holes = np.isnan(plain)
-        if holes.any():
+        if np.count_nonzero(holes):
             plain[holes] = math.nan  # whose bits are not always the same
         bits, powers = plain.view(np.uint64), _powers(len(Z))
         bits *= _MIXING  # so that values which differ in their first bits alone differ in all of them
         bits ^= bits >> _HALF
         bits *= powers[-2::-1, None]
-        self._digests = self._digests * powers[-1] + np.sum(bits, axis=0, dtype=np.uint64)
+        self._digests = self._digests * powers[-1] + np.add.reduce(bits, axis=0)
 
     @property
     def digests(self) -> list[str]:
@@ -106,8 +112,10 @@ class ColumnStatistics:
         return [f"{digest:016x}" for digest in self._digests.tolist()]
 
     def copy(self) -> ColumnStatistics:
-        """Return the same statistics, which go on on their own."""
-        return self.rearrange(range(len(self.low)))
+        """Return the same statistics, which go on on their own; arrays are replaced when they change."""
+        twin = object.__new__(ColumnStatistics)
+        vars(twin).update(vars(self))
+        return twin
 
     def rearrange(self, places: Iterable[int]) -> ColumnStatistics:
         """Return the statistics of columns in another order, -1 for one that is new."""

@@ -29,7 +29,7 @@ from undrift.stream.explanation import Explanation, explain_row
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
-from undrift.stream.frames import Frame, in_python, python_words, read_table, require_columns
+from undrift.stream.frames import Frame, in_python, python_words, read_cells, read_table, require_columns
 from undrift.stream.labels import LabelCode
 from undrift.stream.model import StreamModel
 from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema, with_default_lags
@@ -646,7 +646,7 @@ def _make_settings(target: str, values: dict[str, Any]) -> Settings:
 
 def _read_labels(code: LabelCode, labels: Sequence[Any], lines: NDArray[np.int64], origin: RowOrigin) -> Vector:
     """Return labels that came by themselves as a model learns them, NaN for those that never come."""
-    cells = read_table("Stream", [{code.target: label} for label in labels]).columns[code.target]
+    cells = read_cells("Stream", code.target, list(labels))
     if code.classes is not None:
         return code.encode(cells, lines, origin)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,15 +50,20 @@ class TextFeatures:
             self._begin_means(name)
 
     def copy(self) -> TextFeatures:
-        """Return the same features, which grow on their own."""
-        twin = copy.copy(self)
-        twin.names, twin._places, twin._mean_places = list(self.names), dict(self._places), dict(self._mean_places)
-        twin.texts = {name: list(texts) for name, texts in self.texts.items()}
+        """Return the same features, which grow on their own; names and places are shared until then."""
+        twin = object.__new__(TextFeatures)
+        vars(twin).update(vars(self))
         twin._means = self._means.copy()
         return twin
 
+    def _unshare(self) -> None:
+        """Copy what grows."""
+        self.names, self._places, self._mean_places = list(self.names), dict(self._places), dict(self._mean_places)
+        self.texts, self._limits = {name: list(texts) for name, texts in self.texts.items()}, dict(self._limits)
+
     def extend(self, settings: Settings, taken: Sequence[str], names: Sequence[str]) -> None:
         """Take in text columns that came up now, and names of other features before these."""
+        self._unshare()
         self._taken = list(taken)
         for name in names:
             self.texts[name] = []
@@ -86,7 +90,10 @@ class TextFeatures:
         """
         begun: dict[str, int] = {}
         brought: list[int] = []
-        for row, name, text in self._new_texts(columns):
+        fresh = self._new_texts(columns)
+        if fresh:
+            self._unshare()
+        for row, name, text in fresh:
             if name in begun:
                 continue
             if len(self.texts[name]) < self._limits[name]:
