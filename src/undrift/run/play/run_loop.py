@@ -337,7 +337,9 @@ class RunWriter:
             )
             for table in self.recorder.pending
         ]
-        self.entry["line"] = int(self.recorder.pending[-1]["line"][-1])
+        last = self.recorder.pending[-1]["line"]
+        if len(last):
+            self.entry["line"] = int(last[-1])
         frame = pl.concat(frames, how="diagonal", rechunk=True).with_columns(pl.col(pl.Float64).fill_nan(None))
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
