@@ -348,12 +348,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "ask, tell": works,
         "run": works,
         "live": refused("--certify: not with --live", "rows from a pipe cannot be read again"),
-        "update": {
-            "one file": works,
-            "several files": refused(
-                "its rows came from several files", "certifying reads the rows again, from one file"
-            ),
-        },
+        "update": works,
         "predict": None,
         "compare": None,
         "certify": works,
