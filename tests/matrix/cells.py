@@ -96,7 +96,6 @@ COMMAND = "the command has no option for it"
 FLEET = "fleets predict numbers or two classes"
 KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
 PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
-SERVED_WEIGHTS = "requests carry neither weights nor elapsed times yet"
 TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
 NUMBERS_ALONE = "serve a fleet of numbers alone"
 
@@ -132,7 +131,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": refused("proofs cover runs in which every row counts once", PROOF),
         "fleet": refused("fleets have no setting 'weight'", "a fleet's records carry no weight"),
         "Spark": no_argument("weight", "a fleet's records carry no weight"),
-        "serve": refused("runs with --weight or --elapsed cannot be served", SERVED_WEIGHTS),
+        "serve": works,
         "serve by key": no_option("weight", "a fleet's records carry no weight"),
         "forecast": no_option("weight", COMMAND),
         "forecast by key": no_option("weight", COMMAND),
@@ -151,7 +150,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": refused("proofs cover runs in which every row counts once and memories forget by rows", PROOF),
         "fleet": refused("fleets have no setting 'elapsed'", "the models of a fleet forget by rows"),
         "Spark": no_argument("elapsed", "fleets forget by rows"),
-        "serve": refused("runs with --weight or --elapsed cannot be served", SERVED_WEIGHTS),
+        "serve": works,
         "serve by key": no_option("elapsed", "fleets forget by rows"),
         "forecast": {
             "whole gaps": works,
@@ -182,13 +181,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": works,
         "fleet": works,
         "Spark": works,
-        "serve": {
-            "labels": works,
-            "run with --delay": wrong(
-                "labels of the run's last rows are never learned",
-                "a service of a run with --delay never learns the labels that were still due when the run ended",
-            ),
-        },
+        "serve": works,
         "serve by key": works,
         "forecast": works,
         "forecast by key": works,
@@ -288,12 +281,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": works,
         "fleet": refused("fleets have no setting 'candidate'", "a fleet's records carry no predictions made elsewhere"),
         "Spark": refused("candidates are for single estimators so far", "fleets take no candidates yet"),
-        "serve": {
-            "a run": works,
-            "a model file": refused(
-                "the model has no feature 'given'", "the service of a model saved in Python takes no candidates"
-            ),
-        },
+        "serve": works,
         "serve by key": no_option("candidate", "fleets take no candidates yet"),
         "forecast": works,
         "forecast by key": works,
@@ -316,7 +304,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
             "80%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
             "quantiles": no_argument("quantiles", "the rows returned by Spark have no columns for them"),
         },
-        "serve": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "serve": works,
         "serve by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
         "forecast": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
         "forecast by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
@@ -354,7 +342,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": works,
         "fleet": no_option("certify", "fleets are not certified"),
         "Spark": no_argument("certify", "fleets are not certified"),
-        "serve": no_option("certify", "services are not certified"),
+        "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
         "serve by key": no_option("certify", "services are not certified"),
         "forecast": works,
         "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
@@ -416,13 +404,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": works,
         "fleet": works,
         "Spark": works,
-        "serve": {
-            "restart": works,
-            "update after a service": wrong(
-                "what the service learned is not known",
-                "`undrift update` continues from the end of the run, without what a service learned since",
-            ),
-        },
+        "serve": works,
         "serve by key": {
             "restart": works,
             "update after a service": wrong(

@@ -9,7 +9,8 @@ from undrift.fleet import STATUSES, FleetRun, Outputs
 from undrift.run import FleetResult
 from undrift.run.fleet.key_reports import summarize_keys
 
-PROVENANCE = {"undrift": "0", "kernels": "v3", "source": {"path": "/data/pumps.csv", "size": 1, "sha256": "ab"}}
+PROVENANCE = {"undrift": "0", "kernels": "v3"}
+LEARNED = [{"path": "pumps.csv", "absolute": "/data/pumps.csv", "size": 1, "sha256": "ab", "rows": 1, "skipped": 0}]
 
 
 def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="heat", spoiled=True) -> FleetResult:
@@ -35,6 +36,5 @@ def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="
         one.half_life = float(rng.lognormal(4.0, 1.5)) if rng.random() > 0.1 else math.inf
     fleet = ud.Fleet(ud.DiscountedVAW(), key="pump", order="n", features=["load", "speed"], target=target)
     run = FleetRun(fleet, {}, lambda: outputs)
-    return FleetResult(
-        run, PROVENANCE, task, ["site"], found.keys, found.problems, found.ages, 7000.0, baselines=found.baselines
-    )
+    parts = found.keys, found.problems, found.ages, 7000.0
+    return FleetResult(run, PROVENANCE, LEARNED, task, ["site"], *parts, baselines=found.baselines)

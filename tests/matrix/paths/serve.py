@@ -10,29 +10,25 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
-from ..references import expect_events, expect_seen_classes, name_event
+from ..references import expect_events, expect_stream, name_event
 from ..scenarios import CUT, SERVED, Reference, Scenario
-from .commands import json_row, read_predictions, require, require_option, run_options, write_csv
+from .commands import json_row, read_predictions, require, run_options, write_csv
 
 
 class Serve(PathDriver):
     """A run learns the first rows, and its folder is served with the others."""
 
     name = "serve"
-    tolerance: ClassVar = {"several classes": 1e-12}
-    """The service divides by another sum than `play`."""
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what the library says; labels are late, and events found, from the first served row on."""
         return expect_served(scenario, reference)
 
     def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what becomes of rows of the run that wait for their label, and of rows that the service learned."""
-        if "delayed run" in scenario.options:
-            return {"labels of the run's last rows are never learned": _lose_labels(scenario)}
-        if "update" in scenario.options:
-            return {"what the service learned is not known": forget_served(scenario)}
-        return {}
+        """Return the answers of an update that does not know what the service learned."""
+        if "update" not in scenario.options:
+            return {}
+        return {"what the service learned is not known": forget_served(scenario)}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Run over the first rows, and serve the others."""
@@ -42,11 +38,13 @@ class Serve(PathDriver):
         file, out = write_csv(folder / "first.csv", scenario.columns, slice(0, CUT)), folder / "run"
         require("run", file, *run_options(_without_served(scenario)), "--out", out, "--no-report", "--quiet")
         answers = serve_rows(scenario, out, level)
+        if "certify" in scenario.options:
+            require("certify", out)
         if "update" not in scenario.options:
             return answers
         later = write_csv(folder / "later.csv", scenario.columns, slice(SERVED, None))
         require("update", out, later, "--no-report", "--quiet")
-        return Answers({"yhat": read_predictions(out)["yhat"][CUT:]}, rows=slice(SERVED, None))
+        return Answers({"yhat": read_predictions(out)["yhat"][SERVED:]}, rows=slice(SERVED, None))
 
 
 def _save_model(scenario: Scenario, path: Path) -> Path:
@@ -60,7 +58,7 @@ def _save_model(scenario: Scenario, path: Path) -> Path:
 
 def _without_served(scenario: Scenario) -> Scenario:
     """Return the scenario without what is asked of the service instead of the run."""
-    served = ["level", "quantiles", "resume", "alert", "certify"]
+    served = ["level", "resume", "alert", "certify"]
     if "delayed run" not in scenario.options:
         served.append("delay")
     return replace(scenario, options={name: value for name, value in scenario.options.items() if name not in served})
@@ -73,21 +71,7 @@ def expect_served(scenario: Scenario, reference: Reference) -> Answers:
     if "delay" in reference.play and "delayed run" not in scenario.options:
         late = np.where(np.arange(scenario.rows) < CUT, 0, reference.play["delay"])
         reference = replace(reference, play={**reference.play, "delay": late})
-    return expect_seen_classes(scenario, reference)
-
-
-def _lose_labels(scenario: Scenario) -> Answers:
-    """Return the predictions of a library model that never learns the labels which wait at the end of the run."""
-    reference, delay = scenario.reference, scenario.options["delay"]
-    model, first = reference.make_model(), slice(0, CUT)
-    model.play(reference.rows(first), reference.y[first], delay=delay)
-    served = []
-    for t in range(CUT, scenario.rows):
-        served.append(model.ask(reference.rows(slice(t, t + 1))))
-        if len(served) > delay:
-            model.tell(served[-1 - delay], reference.y[t - delay])
-    yhat = np.concatenate([np.zeros(CUT), [row.yhat for row in served]])
-    return Answers({"yhat": yhat})
+    return expect_stream(scenario, reference)
 
 
 def forget_served(scenario: Scenario) -> Answers:
@@ -105,9 +89,6 @@ def serve_rows(scenario: Scenario, path: Path, level: float) -> Answers:
 
     asked = scenario.options
     rows: ClassVar = range(CUT, SERVED if "update" in asked else scenario.rows)
-    for name in ("quantiles", "certify"):
-        if name in asked:
-            require_option("serve", name)
     answers: list[Any] = []
     with explain_errors():
         middle = (len(rows) // 2,) if "resume" in asked else ()
@@ -141,7 +122,10 @@ def answer_columns(answers: list[Any], scenario: Scenario) -> dict[str, Any]:
         labels = sorted(answers[-1].probabilities)
         return {f"p({label})": np.array([answer.probabilities[label] for answer in answers]) for label in labels}
     known = {"yhat": "prediction", "lower": "lower", "upper": "upper"}
+    columns = {name: [getattr(answer, field) for answer in answers] for name, field in known.items()}
+    for level in answers[-1].quantiles or ():
+        columns[f"q{level}"] = [answer.quantiles[level] for answer in answers]
     return {
-        name: np.array([math.nan if getattr(answer, field) is None else getattr(answer, field) for answer in answers])
-        for name, field in known.items()
+        name: np.array([math.nan if cell is None else cell for cell in cells], dtype=float)
+        for name, cells in columns.items()
     }

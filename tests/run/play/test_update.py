@@ -14,6 +14,7 @@ from undrift.cli.app import run
 from undrift.errors import LearnedBeforeError
 from undrift.run import certify_run, update_run
 from undrift.run.play.run_folder import RunFolder
+from undrift.run.play.state import version_files
 
 OPTIONS = ["-t", "y", "--lag", "1,3", "--calendar", "--no-report", "--no-certify", "-q"]
 
@@ -111,7 +112,9 @@ def test_files_mean_what_their_names_say_after_an_update(begun):
         assert run(["update", str(folder), path, "--no-report", "-q"]) == 0
         assert len(pl.read_parquet(folder / "predictions.parquet")) == day.stop
         assert ud.load(folder / "model.undrift").rounds == state(folder)["rounds"]
-        assert {file.name for file in folder.iterdir() if "-v" not in file.name} == names  # those of versions aside
+        versions = {*version_files(state(folder))}
+        assert len(versions) == 3 * (len(state(folder)["versions"]) - 1)  # state, model and trace
+        assert {file.name for file in folder.iterdir()} == names | versions
     assert (state(folder)["parts"], state(folder)["model"]) == (["predictions.parquet"], "model.undrift")
 
 

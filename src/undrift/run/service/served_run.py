@@ -244,9 +244,10 @@ class ServedRun:
         """Return rows that have come as the stream serves them; refused rows change nothing."""
         settings, features = self.stream.settings, self.features
         origin = RequestOrigin(settings, number - 1)
-        known = {*features.columns, settings.weight}
+        needed = {*features.columns}
+        known = {*needed, features.schema.time, settings.weight}
         for k, row in enumerate(rows):
-            if not known & row.keys():
+            if needed and not needed & row.keys():
                 given = ", ".join(f"{name!r:.60}" for name in list(row)[:5]) or "nothing"
                 raise InputError(f"a row needs columns of the run, such as '{features.columns[0]}'; it has {given}")
             refuse_slips(origin.at(number + k), row, features.columns, settings)
