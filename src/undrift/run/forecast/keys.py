@@ -23,7 +23,8 @@ from undrift.learners.serializable import warn_if_level_differs
 from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
-from undrift.run.forecast.play import Log, forecast_frame, instants, next_frame
+from undrift.run.forecast.play import Log
+from undrift.run.forecast.recorder import forecast_frame, instants, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.source import Source
