@@ -123,15 +123,23 @@ class ForecastFolder:
 
     def sweep(self, state: dict[str, Any]) -> None:
         """Drop files of ours that a state does not name."""
-        more = [*state.get("parts", ()), *(one["name"] for one in state.get("shards", ()))]
-        journal = JOURNAL if state.get("journal") else ()
-        self.files.delete_except([STATE, REPORT, *state["files"].values(), *more, *journal])
+        self.files.delete_except([REPORT, *_named_files(state)])
+
+    def adopt_files(self, state: dict[str, Any]) -> None:
+        """Count the files a state names as ours if no list says whose they are: the list may be lost in a copy."""
+        self.files.adopt(*(name for name in _named_files(state) if not self.files.knows(name)))
 
     def put_report(self, write: Any) -> Path:
         """Let `write` make the report at a path, and put it into the folder."""
         with self.files.new_file(REPORT) as path:
             write(path)
         return self.path / REPORT
+
+
+def _named_files(state: dict[str, Any]) -> list[str]:
+    shards = (one["name"] for one in state.get("shards", ()))
+    journal = JOURNAL if state.get("journal") else ()
+    return [STATE, *state["files"].values(), *state.get("parts", ()), *shards, *journal]
 
 
 def require_free(folder: ForecastFolder, *, force: bool) -> None:

@@ -26,7 +26,7 @@ from undrift.run.ledger import make_entry
 from undrift.run.service.folder_journal import begin_link, commit_with_journal, find_facts, open_journal
 from undrift.run.service.journal import EntryKind, Journal
 from undrift.run.service.journaled_service import describe_failure, to_json
-from undrift.run.state_file import JOURNAL, explain_damage
+from undrift.run.state_file import explain_damage
 
 ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 500, 60.0
 """Rows between two commits of the folder, at most, and seconds. A restart repeats what came after."""
@@ -132,10 +132,8 @@ class ServedForecasts:
 def open_forecast_journal(folder: ForecastFolder, *, durable: bool = False) -> Iterator[Journal]:
     """Give the journal in a folder of forecasts, which is locked."""
     state = folder.read_state()
-    if state.get("journal"):
-        folder.files.adopt(*JOURNAL)  # the list of our files may be lost in a copy
-    else:
-        folder.sweep(state)  # a journal that does not count is of a service that has ended
+    folder.adopt_files(state)
+    folder.sweep(state)  # also of a journal that does not count: its service has ended
     with open_journal(folder.files, durable) as journal:
         yield journal
 
