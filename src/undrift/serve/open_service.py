@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from undrift._internal.folder import Folder
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
+from undrift.run.fleet.plan import SERVICE, note_service
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.service.begin import begin_run
 from undrift.run.service.folder_journal import open_journal
@@ -83,16 +85,18 @@ def _open_keys(
 ) -> Iterator[Service]:
     """Give the service of a fleet's folder, or of a model for each key."""
     with contextlib.ExitStack() as held:
+        fleet = Folder(given, "fleet")
         if key is None:
-            held.enter_context(Folder(given, "fleet").hold_lock())
+            held.enter_context(fleet.hold_lock())
             beginning = held.enter_context(begin_with_fleet(given))
         else:
             beginning = begin_with_model(model_in_file(given), key, _digest(given))
-        folder = Folder(given / "service" if key is None else beside, "service", names=NAMES)
+        folder = Folder(given / SERVICE if key is None else beside, "service", names=NAMES)
         held.enter_context(folder.hold_lock())
         journal = held.enter_context(open_journal(folder, durable))
         pool, rows, first, origin = beginning
-        models = KeyedModels(pool, rows, journal, first, origin=origin, level=level)
+        note = functools.cache(lambda: note_service(fleet))  # once; what fails is tried again by the next label
+        models = KeyedModels(pool, rows, journal, first, origin=origin, level=level, on_label=note)
         service = Service(models, journal, hold=hold)
         yield service
         service.close()
