@@ -33,6 +33,7 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.forecast import Forecaster
 from undrift.run.ledger import require_ledger
 from undrift.run.state_file import JOURNAL, STATE, explain_damage, read_state, write_state
+from undrift.run.tables import write_parquet
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
@@ -111,7 +112,7 @@ class ForecastFolder:
         for name, frame in tables.items():
             names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
             with self.files.new_file(names[name], durable=False) as path:
-                frame.write_parquet(path)
+                write_parquet(frame, path)
         return names
 
     def commit_state(self, state: dict[str, Any]) -> dict[str, Any]:
