@@ -1,7 +1,9 @@
 """The folder of forecasts that are served: as one long run leaves it, through kills at every write."""
 
 import contextlib
+import errno
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -228,6 +230,38 @@ def test_refused_rows_are_undone_and_the_next_ones_learned(tmp_path):
         assert service.learn(rows[110:SERVED]).learned == SERVED - 110
     update_forecast(folder, write_csv(tmp_path / "rest.csv", rows[SERVED:]))
     same(contents(folder), contents(forecast(tmp_path / "whole.csv", tmp_path / "whole", rows)))
+
+
+def test_a_full_disk_is_told_and_the_next_commit_makes_up_for_it(tmp_path, whole, monkeypatch):
+    rows, expected = whole
+    monkeypatch.setattr(served_forecasts, "ROWS_PER_COMMIT", 4)
+    monkeypatch.setattr(served_forecasts, "LEAST_REST", 0.0)
+    folder = forecast(tmp_path / "first.csv", tmp_path / "out", rows[:FIRST])
+    written = []
+
+    def fill(frame, path):
+        written.append(path)
+        if len(written) % 2 == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        frame.write_parquet(path)
+
+    with open_forecasts(folder) as service:
+        before = ForecastFolder(folder).read_state()
+        with monkeypatch.context() as patch:
+            patch.setattr("undrift.run.forecast.forecast_folder.write_parquet", fill)
+            for k in range(FIRST, 120, 5):
+                service.learn(rows[k : k + 5])
+                service.tend()
+                assert "the disk is full" in service.failure
+        assert ForecastFolder(folder).read_state() == before
+        service.learn(rows[120:SERVED])
+        service.tend()
+        assert service.failure is None
+        assert ForecastFolder(folder).read_state()["rows"] > before["rows"]
+    state = ForecastFolder(folder).read_state()
+    assert {path.name for path in folder.iterdir()} == {"run.json", ".undrift", *state["files"].values()}
+    update_forecast(folder, write_csv(tmp_path / "rest.csv", rows[SERVED:]))
+    same(contents(folder), expected)
 
 
 KILLED = """

@@ -216,6 +216,8 @@ def _fill_disk(kind: str, base: Path, place: Path, tries: int) -> None:
         left = task.content(folder) if (folder / "run.json").exists() else None
         assert not task.whole or left in (before, after), "neither what was there, nor all of it"
         assert left == after or error, "not all of it, and no error"
+        if task.whole and left == before and kept.exists():
+            assert {path.name for path in folder.iterdir()} == {path.name for path in kept.iterdir()}
         resize("1g")
         error = give()
         assert task.bits(folder) == expected, f"{kind}: {room:,} bytes"

@@ -57,9 +57,14 @@ class ForecastFolder:
 
     @contextlib.contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Keep other writers out."""
+        """Keep other writers out; what fails leaves the last commit and nothing else."""
         with self.files.hold_lock():
-            yield
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(UndriftError):
+                    self.sweep(self.read_state() if self.exists else None)
+                raise
 
     def read_state(self) -> dict[str, Any]:
         """Return what `run.json` holds."""
@@ -98,9 +103,7 @@ class ForecastFolder:
         names["model"] = self.files.next_free_name("model-", ".undrift", number)
         with self.files.new_file(names["model"], durable=False) as path:
             model.save(path)
-        names["next"] = NEXT
-        self.files.put(NEXT, ahead, durable=False)
-        return self.commit_state({**state, "commits": number, "files": names})
+        return self.commit_state({**state, "commits": number, "files": {**names, "next": NEXT}}, ahead)
 
     def commit_tables(self, state: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
         """Write the tables of many keys and at last the state, which names models and forecasts written before."""
@@ -115,16 +118,19 @@ class ForecastFolder:
                 write_parquet(frame, path)
         return names
 
-    def commit_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Put the state in place, and drop files that it does not name."""
-        self.files.put(STATE, write_state(state, "forecast"))
+    def commit_state(self, state: dict[str, Any], ahead: bytes | None = None) -> dict[str, Any]:
+        """Put the next steps, if there are new ones, and the state in place, and drop files that it does not name."""
+        with self.files.new_file(STATE) as temporary:
+            temporary.write_bytes(write_state(state, "forecast"))  # a full disk is noticed before anything is replaced
+            if ahead is not None:
+                self.files.put(NEXT, ahead, durable=False)
         with contextlib.suppress(UndriftError):  # the next commit drops those that stay
             self.sweep(state)
         return state
 
-    def sweep(self, state: dict[str, Any]) -> None:
-        """Drop files of ours that a state does not name."""
-        self.files.delete_except([REPORT, *_named_files(state)])
+    def sweep(self, state: dict[str, Any] | None) -> None:
+        """Drop files of ours that a state does not name; all of them if there is none."""
+        self.files.delete_except(() if state is None else [REPORT, *_named_files(state)])
 
     def adopt_files(self, state: dict[str, Any]) -> None:
         """Count the files a state names as ours if no list says whose they are: the list may be lost in a copy."""
