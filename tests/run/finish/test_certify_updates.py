@@ -10,6 +10,7 @@ from undrift.cli.app import run
 from undrift.errors import ConditionError
 from undrift.run import Settings, certify_run, play_file, read_run, replay_run, update_run
 from undrift.run.play.run_folder import RunFolder
+from undrift.serve import open_service
 
 ROWS, FIRST = 300, 180
 FAST = {"target": "y", "speed": "fast", "drop": ("label",)}
@@ -176,9 +177,22 @@ def test_an_update_certifies_again_where_certificates_were_asked_for(tmp_path, c
     assert read_run(tmp_path / "third").certificates == []
 
 
-def test_a_run_that_began_with_a_model_is_refused(tmp_path):
-    from undrift.serve import open_service
+def test_a_service_that_learned_rows_is_refused_and_an_idle_one_is_not(tmp_path, whole):
+    rows = lines()
+    play_file(write(tmp_path / "a.csv", rows[:FIRST]), tmp_path / "run", Settings(**FAST))
+    with open_service(tmp_path / "run"):
+        pass
+    update_run(tmp_path / "run", write(tmp_path / "b.csv", rows[FIRST:]))
+    assert certified(tmp_path / "run") == whole(Settings(**FAST))
+    with open_service(tmp_path / "run") as service:
+        service.predict([{"time": "2025-01-01T00:00:00", "x": 1.0, "kind": "a"}])
+    with pytest.raises(
+        ConditionError, match="run: its rows came one by one, and labels after them; certify runs of files"
+    ):
+        certify_run(tmp_path / "run")
 
+
+def test_a_run_that_began_with_a_model_is_refused(tmp_path):
     play_file(write(tmp_path / "a.csv", lines()), tmp_path / "run", Settings(**FAST))
     with open_service(tmp_path / "run" / "model.undrift"):
         pass

@@ -192,6 +192,8 @@ def list_learned(folder: RunFolder, state: RunState) -> list[LearnedFile]:
         for entry in state["learned"]:
             gone = None
             if entry["by"] in ("live", "serve"):
+                if not entry["rows"]:
+                    continue  # as of a service that was not asked anything
                 gone = "its rows came one by one, and labels after them"
             elif entry["by"] == "model":
                 gone = f"it began with {entry['path']}, whose rows are not known"
