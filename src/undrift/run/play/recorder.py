@@ -380,34 +380,29 @@ class RunWatch:
         return join_answers(blocks)
 
     def look(self, features: Features, rows: Rows, answers: Answers) -> None:
-        """Look at rows and their rounds, one after the other."""
-        for t in range(len(rows.y)):
-            row = rows.between(t, t + 1)
-            self.add_rows(features, row)
-            self.add_rounds(row, answers, t)
+        """Look at rows and their rounds; of a row, what its features show comes first."""
+        before = len(self.events)
+        self.add_rows(features, rows)
+        self.add_rounds(rows, answers)
+        self.events[before:] = sorted(self.events[before:], key=lambda event: event.row)
 
     def add_rows(self, features: Features, rows: Rows, *, quiet: bool = True) -> list[Event]:
         """Look at rows that have come, and unless `quiet` at texts that are new; return what changed."""
         before = len(self.events)
-        names = self._names or list(
-            features.schema.numbers
-        )  # the calendar, lags and texts are ours, or looked at apart
-        self._names = names
-        if names:
-            at = [features.schema.numbers.index(name) for name in names]
-            for line, z in zip(rows.line.tolist(), rows.Z[:, at], strict=True):
-                self.events += self.watch.add_row(line, names, z)
+        self._names = self._names or list(features.schema.numbers)  # the calendar, lags and texts are looked at apart
+        if self._names:
+            at = [features.schema.numbers.index(name) for name in self._names]
+            self.events += self.watch.add_rows(rows.line.tolist(), self._names, rows.Z[:, at])
         if quiet:
             self._known = max(self._known, len(features.names))
         else:
             self.add_categories(features, rows)
         return self.events[before:]
 
-    def add_rounds(self, rows: Rows, answers: Answers, first: int = 0) -> list[Event]:
-        """Look at rows whose labels came; their answers begin with number `first`. Return what changed."""
+    def add_rounds(self, rows: Rows, answers: Answers) -> list[Event]:
+        """Look at rows whose labels came; return what changed."""
         before = len(self.events)
-        for i, (line, label) in enumerate(zip(rows.line.tolist(), rows.y.tolist(), strict=True)):
-            t = first + i
+        for t, (line, label) in enumerate(zip(rows.line.tolist(), rows.y.tolist(), strict=True)):
             if not answers.known[t] or label != label:
                 continue
             ends: tuple[float | None, float | None] = (None, None)
