@@ -2,7 +2,7 @@
 
     python -m benchmarks serve [--seconds S] [--turns N] [--against PYTHON]
 
-Pairs are sent in tens and one by one, to a model of numbers and to one of three classes, at speed fast, with 15 columns;
+Pairs are sent in tens and one by one, to a model of numbers and one of three classes, at speed fast, with 15 columns;
 labels come at once, or 1,000 rows late. The figure is the least of all turns. `--against` is the Python of another
 checkout's environment, whose service takes turns with this one.
 """

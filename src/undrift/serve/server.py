@@ -52,6 +52,7 @@ def make_config(app: FastAPI, limits: RequestLimits) -> uvicorn.Config:
         ws="none",
         log_level="warning",
         access_log=False,
+        proxy_headers=False,
         limit_concurrency=MOST_ANSWERED,
         backlog=BACKLOG,
         timeout_keep_alive=30,
