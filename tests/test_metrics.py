@@ -106,3 +106,16 @@ def test_no_class_is_the_likeliest_where_none_is_known():
     assert np.isnan(metrics.most_likely(np.empty((2, 0)))).all()
     known = metrics.most_likely(np.array([[np.nan, np.nan], [np.nan, 0.2], [0.4, 0.4]]))
     assert np.array_equal(known, [np.nan, 1.0, 0.0], equal_nan=True)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_running_scores_are_the_same_bits_however_rounds_are_cut(binary):
+    rng = np.random.default_rng(5)
+    yhat, y = rng.normal(size=500), rng.normal(size=500)
+    y = (y > 0.0).astype(float) if binary else y
+    whole, cut = RunningScores(binary=binary), RunningScores(binary=binary)
+    whole.add(yhat, y)
+    for a, b in ((0, 1), (1, 2), (2, 2), (2, 130), (130, 499), (499, 500)):
+        cut.add(yhat[a:b], y[a:b])
+    assert cut.errors == whole.errors
+    assert cut.scores() == whole.scores()

@@ -201,6 +201,10 @@ class RunningScores:
     binary
         Whether labels are classes.
 
+    Notes
+    -----
+    Rounds are summed up one after the other, so that scores are the same bits however rounds are cut into blocks.
+
     Examples
     --------
     >>> running = RunningScores(binary=False)
@@ -222,22 +226,22 @@ class RunningScores:
         if not len(y):
             return
         if self.binary:
-            errors = float(np.sum(round_losses(yhat, y, binary=True))), float(np.sum((yhat > 0.0) != (y > 0.0)))
+            self._add(round_losses(yhat, y, binary=True), (yhat > 0.0) != (y > 0.0), y)
         else:
-            errors = float(np.sum((yhat - y) ** 2)), float(np.sum(np.abs(yhat - y)))
-        self._add_errors(errors, y)
+            self._add((yhat - y) ** 2, np.abs(yhat - y), y)
 
     def add_classes(self, p: Matrix, y: Vector) -> None:
         """Count some rounds of several classes, whose probabilities are p (n, K)."""
         if len(y):
-            wrong = np.count_nonzero(most_likely(p) != y)
-            self._add_errors((float(np.sum(class_losses(p, y))), float(wrong)), y)
+            self._add(class_losses(p, y), most_likely(p) != y, y)
 
-    def _add_errors(self, errors: tuple[float, float], y: Vector) -> None:
+    def _add(self, first: Vector, second: Any, y: Vector) -> None:
         self.count += len(y)
-        self.errors = [total + more for total, more in zip(self.errors, errors, strict=True)]
-        self.labels = [self.labels[0] + float(np.sum(y)), self.labels[1] + float(np.sum(y * y))]
-        self.latest = errors[0] / len(y) if self.binary else math.sqrt(errors[0] / len(y))
+        before, series = [*self.errors, *self.labels], np.array([first, second, y, y * y]).T
+        totals = np.add.accumulate(np.vstack([before, series]))[-1].tolist()
+        self.errors, self.labels = totals[:2], totals[2:]
+        latest = float(np.mean(first))
+        self.latest = latest if self.binary else math.sqrt(latest)
 
     def scores(self) -> dict[str, float]:
         """Return the scores so far by name, the leading one first; Brier's is not among them."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from undrift.errors import InputError
+from undrift.errors import InputError, ModelFileError
 from undrift.events import EventKind, Watch
 from undrift.events.change_test import ChangeTest, RankScores
 
@@ -146,18 +146,15 @@ def test_a_second_shift_is_told_from_the_level_of_the_first_one():
     assert re.search(r"from about (9|10) to about (19|20)$", second.sentence)
 
 
-def test_a_watch_of_an_earlier_version_goes_on():
-    """Its state has no levels; those of the rows to come are taken."""
-    x, watch = np.random.default_rng(14).normal(size=1500), Watch()
-    x[1200:] += 5.0
-    for t in range(1000):
-        watch.add_row(t + 1, ["x"], x[t : t + 1])
-    state = json.loads(json.dumps(watch.state()))
-    del state["features"][2][2:]
+@pytest.mark.parametrize(("place", "number"), [(6, -1.0), (6, 500.0), (7, 3.0), (7, -1.0), (7, 1e9), (7, None)])
+def test_a_damaged_state_of_a_feature_is_refused(place, number):
     watch = Watch()
-    watch.resume(state)
-    found = [event for t in range(1000, 1500) for event in watch.add_row(t + 1, ["x"], x[t : t + 1])]
-    assert [event.kind for event in found] == [EventKind.FEATURE_SHIFTED]
+    for t in range(200):
+        watch.add_row(t + 1, ["x"], np.array([float(t % 7)]))
+    state = json.loads(json.dumps(watch.state()))
+    state["features"][1][0][place] = number
+    with pytest.raises(ModelFileError, match="Watch: the saved state of a feature cannot be used"):
+        Watch().resume(state)
 
 
 def test_a_watch_goes_on_where_it_was_stopped():
@@ -241,3 +238,17 @@ def test_scores_of_exchangeable_numbers_are_standard_normal():
     assert abs(np.std(found) - 1.0) < 0.03
     for shift in (0.5, 1.0, 1.5):
         assert np.mean(np.exp(shift * np.array(found) - shift**2 / 2)) < 1.1
+
+
+def test_rows_together_and_one_by_one_give_the_same_events():
+    rng = np.random.default_rng(21)
+    Z = rng.normal(size=(900, 3))
+    Z[500:, 1] += 4.0
+    Z[600:800, 2] = 1.0
+    names = ["a", "b", "c"]
+    alone, together = Watch(), Watch()
+    one_by_one = [event for t in range(900) for event in alone.add_row(t + 1, names, Z[t])]
+    cut = [event for a in range(0, 900, 37) for event in together.add_rows(range(a + 1, a + 38), names, Z[a : a + 37])]
+    assert one_by_one == cut
+    assert len({event.kind for event in cut}) == 2
+    assert alone.state() == together.state()

@@ -40,6 +40,7 @@ COMMANDS = {
     "update": "update.update",
     "predict": "predict.predict",
     "certify": "certify.certify",
+    "report": "report.report",
     "compare": "compare.compare",
     "compare-runs": "compare.compare_runs",
     "synth": "synth.synth",

@@ -21,8 +21,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from undrift._typing import Vector
-
 WINDOW = 1000
 """Numbers among which a new one is ranked."""
 LEAST = 100
@@ -32,13 +30,8 @@ SHIFTS = (0.5, 1.0, 1.5)
 _NORMAL = NormalDist()
 
 
-_RANKS = np.arange(1, 4000) / 4000.0
-_SCORES = np.array([_NORMAL.inv_cdf(float(rank)) for rank in _RANKS])
-
-
-def normal_scores(ranks: Vector) -> Vector:
-    """Return normal scores of ranks in (0, 1), to three digits: read off a table."""
-    return np.asarray(np.interp(ranks, _RANKS, _SCORES))
+SCORES = np.array([_NORMAL.inv_cdf(k / 4000.0) for k in range(1, 4000)])
+"""Normal scores of the ranks 1/4000, 2/4000, ...: those between them, read off it, are right to three digits."""
 
 
 class Resumable(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undrift import _check
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.events.change_test import Resumable, resume_all, states
 from undrift.events.event import Event, EventKind
@@ -71,16 +71,17 @@ class Watch:
 
     def add_row(self, row: int, names: Sequence[str], values: Vector) -> list[Event]:
         """Look at the features of a row that has come, NaN where one is missing."""
+        return self.add_rows([row], names, np.asarray(values, dtype=np.float64)[None])
+
+    def add_rows(self, rows: Sequence[int], names: Sequence[str], Z: Matrix) -> list[Event]:
+        """Look at the features of rows that have come, in order: as `add_row` one by one, but faster."""
         if self._features is None:
             self._features = FeatureWatch(list(names)[:MOST_FEATURES], self._each)
         watched = self._features.names
         if list(names[: len(watched)]) != watched:
             raise InputError(f"{_check.name_of(self)}: features must keep their order, {watched[0]!r} first, as before")
-        row_values = np.asarray(values, dtype=np.float64)[: len(watched)]
-        found = [
-            Event(kind, row, name, f"'{name}': {sentence}") for kind, name, sentence in self._features.add(row_values)
-        ]
-        return self._tell(found)
+        found = self._features.add(np.asarray(Z, dtype=np.float64)[:, : len(watched)])
+        return self._tell(Event(kind, rows[t], name, f"'{name}': {words}") for t, kind, name, words in found)
 
     def add_category(self, row: int, column: str, text: str) -> list[Event]:
         """Tell of a text that was never seen before."""

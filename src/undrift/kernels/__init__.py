@@ -51,6 +51,7 @@ from undrift.kernels._native import vaw_outputs_play as vaw_outputs_play
 from undrift.kernels._native import vaw_outputs_predict as vaw_outputs_predict
 from undrift.kernels._native import vaw_play as vaw_play
 from undrift.kernels._native import vaw_predict as vaw_predict
+from undrift.kernels._native import watch_features as watch_features
 from undrift.kernels._native import waves as waves
 from undrift.kernels.dispatch import level as level
 from undrift.kernels.dispatch import levels as levels

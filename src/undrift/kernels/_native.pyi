@@ -86,6 +86,9 @@ def steps_mix(
     mixed: Matrix,
     served: Matrix,
 ) -> None: ...
+def watch_features(
+    state: Matrix, Z: Matrix, scores: Vector, limit: float, found: NDArray[np.int64], levels: State
+) -> int: ...
 def drift_play(
     factor: State,
     leader: Matrix,

@@ -684,3 +684,84 @@ class StepSum(IntEnum):
     """The same move times the one that came."""
     SPREAD = 6
     """Squares of: the move forecast times what it left unexplained."""
+
+
+FEATURE_WINDOW = 500
+"""Surprises of a watched feature among which a new one is ranked; they follow its `FeatureNumber`s."""
+
+
+class RunNumber(IntEnum):
+    """How often something that happens in runs (holes, repeated values) happened to a feature; runs count when over."""
+
+    SUM = 0
+    """Shiryaev-Roberts sum of the bets that from now on it always happens."""
+    ROWS = 1
+    """Rows so far."""
+    LENGTH = 2
+    """Length of the run that goes on."""
+    NO_NO = 3
+    """Rows in which it did not happen after one in which it did not."""
+    NO_YES = 4
+    """Rows in which it happened after one in which it did not."""
+    YES_NO = 5
+    """Rows in which it did not happen after one in which it did."""
+    YES_YES = 6
+    """Rows in which it happened after one in which it did."""
+    STOPPED = 7
+    """1 once a row came in which it did not happen."""
+    REPORTED = 8
+    """1 while the run that goes on has been reported."""
+
+
+class FeatureNumber(IntEnum):
+    """What is kept of a watched feature, before the window of its surprises."""
+
+    LAST = 0
+    """The last value; NaN before the first."""
+    ROUNDS = 1
+    """Pairs of values that the regression of a value on the one before it has learned."""
+    MEAN_BEFORE = 2
+    """Mean of the values before."""
+    MEAN_NOW = 3
+    """Mean of the values after them."""
+    VARIANCE = 4
+    """Sum of squares of the values before, around their mean."""
+    COVARIANCE = 5
+    """Sum of products of both, around their means."""
+    PLACE = 6
+    """Where the next surprise goes in the window."""
+    KEPT = 7
+    """Surprises in the window."""
+    BETS = 8
+    """Shiryaev-Roberts sums of the bets that the level rose, and then that it fell, by each of three shifts."""
+    USUAL = 14
+    """The usual level."""
+    LEVEL_ROWS = 15
+    """Rows that the usual level rests on."""
+    PAGE = 16
+    """Page's sums for a rise and for a fall: a change began after the last row in which the sum was 0."""
+    BEFORE = 18
+    """The usual level when that was, for a rise and for a fall."""
+    SINCE = 20
+    """Rows since then."""
+    TOTAL = 22
+    """Sum of the values since then."""
+    FROZEN = 24
+    """The `RunNumber`s of repeated values."""
+    MISSING = 33
+    """The `RunNumber`s of holes."""
+    END = 42
+    """Where the window begins."""
+
+
+class FeatureChange(IntEnum):
+    """What can be found in one row of a feature; several are added."""
+
+    MISSING = 1
+    """It stays missing for longer than it ever did."""
+    FROZEN = 2
+    """It repeats a value for longer than it ever did."""
+    UP = 4
+    """Its level rose."""
+    DOWN = 8
+    """Its level fell."""

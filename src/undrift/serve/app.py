@@ -8,9 +8,11 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import resources
-from typing import Annotated, Any, ParamSpec, TypeVar
+from queue import SimpleQueue
+from threading import Thread
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from fastapi import FastAPI, Query, Request, Response
@@ -31,10 +33,11 @@ from undrift.serve.schema import (
     LearnLabelsResponse,
     LearnRequest,
     LearnResponse,
+    PostRoute,
     PredictRequest,
     PredictResponse,
     SentRows,
-    describe_interface,
+    add_posts,
     describe_problem,
     read_request,
 )
@@ -54,15 +57,19 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         metrics.refused.inc()
         return refuse_with_status(error)
 
-    @app.post("/predict", response_model=PredictResponse)
     async def predict(request: Request) -> Response:
         """Predict rows that have come; each waits for its label from then on."""
         return await thread.call(_predict, service, metrics, await request.body())
 
-    @app.post("/learn", response_model=LearnLabelsResponse)
     async def learn(request: Request) -> Response:
         """Learn labels; what is acknowledged here is learned exactly once, whatever happens."""
         return await thread.call(_learn, service, metrics, await request.body())
+
+    add_posts(
+        app,
+        PostRoute("/predict", predict, PredictRequest, PredictResponse),
+        PostRoute("/learn", learn, LearnRequest, LearnLabelsResponse),
+    )
 
     @app.get("/events")
     async def events() -> Response:
@@ -83,7 +90,6 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     add_pages(app, service, thread, page="live.html")
     if service.is_restored and isinstance(service.models, KeyedModels):
         _add_keys(app, service, service.models, thread)
-    describe_interface(app, {"/predict": PredictRequest, "/learn": LearnRequest})
     limit_requests(app, rules)
     return app
 
@@ -214,19 +220,60 @@ Found = TypeVar("Found")
 
 
 class ServiceThread:
-    """Makes calls one after the other, in the order they were asked for: none sees half of what another one does."""
+    """Makes calls one after the other, in the order they were asked for: none sees half of what another one does.
+
+    It is a queue and a thread: an executor's futures take longer than a small request.
+    """
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="undrift-service")
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._thread: Thread | None = None
 
     async def call(self, function: Callable[Given, Found], *arguments: Given.args, **options: Given.kwargs) -> Found:
         """Return what a function returns, called in the thread."""
-        work = self._pool.submit(function, *arguments, **options)
-        return await asyncio.wrap_future(work)
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="undrift-service", daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Found] = loop.create_future()
+        self._calls.put(_Call(loop, answer, partial(function, *arguments, **options)))
+        return await answer
 
     def close(self) -> None:
         """Wait for the call that is being made; those that have not begun are given up."""
-        self._pool.shutdown(cancel_futures=True)
+        while not self._calls.empty():
+            if (call := self._calls.get()) is not None:
+                call.answer.cancel()
+        self._calls.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            if call.answer.cancelled():
+                continue
+            try:
+                finish = partial(_set_result, call.answer, call.function())
+            except BaseException as error:  # whoever awaits the answer gets it
+                finish = partial(_set_error, call.answer, error)
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+                call.loop.call_soon_threadsafe(finish)
+
+
+class _Call(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+    function: Callable[[], Any]
+
+
+def _set_result(answer: asyncio.Future[Any], result: object) -> None:
+    if not answer.done():  # its client may have gone away
+        answer.set_result(result)
+
+
+def _set_error(answer: asyncio.Future[Any], error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
 
 
 MOST_READERS = 100
@@ -349,13 +396,12 @@ def make_forecast_app(service: ForecastService, limits: RequestLimits | None = N
         """Forecast the next steps of every series from what was learned so far."""
         return await thread.call(lambda: answer_json(service.forecast(level)))
 
-    @app.post("/learn", response_model=LearnResponse)
     async def learn(request: Request) -> Response:
         """Learn rows that are later than the last one; others were learned before, and are counted as repeated."""
         return await thread.call(_learn_rows, service, await request.body())
 
+    add_posts(app, PostRoute("/learn", learn, ForecastLearnRequest, LearnResponse))
     add_pages(app, service, thread, page="docs.html")
-    describe_interface(app, {"/learn": ForecastLearnRequest})
     limit_requests(app, RequestLimits() if limits is None else limits)
     return app
 

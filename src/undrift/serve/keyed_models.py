@@ -182,8 +182,7 @@ class KeyedModels:
 
     def read_labels(self, cells: Sequence[Cell], numbers: Sequence[int]) -> list[LearnedLabel]:
         """Return labels as models learn them; refuse those of more keys than there is room for."""
-        stored = (self._journal.find_row(number) for number in numbers)
-        self._require_room(one.row.key for one in stored if one is not None)
+        self._require_room(stored.row.key for stored in self._journal.find_rows(numbers).values())
         return [None if cell is None else self.rows.label(cell) for cell in cells]
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:

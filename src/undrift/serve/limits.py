@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,6 +57,7 @@ class RequestLimits:
                 raise InputError(f"--allow-origin must be such as https://example.com:8080, got {origin!r:.60}")
 
 
+@lru_cache(maxsize=64)
 def _host_name(host: str) -> str | None:
     """Return the name or address in a Host header, without its port and in one spelling; None if there is none."""
     try:
@@ -68,6 +70,7 @@ def _host_name(host: str) -> str | None:
     return parts.hostname if address is None else str(address)
 
 
+@lru_cache(maxsize=64)
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)
@@ -108,7 +111,8 @@ class _RequestGate:
             self._check_rate()
             self._check_token(scope["path"], headers)
             self._check_kind(scope["method"], headers)
-            body = await asyncio.wait_for(self._read(headers, receive), self._limits.seconds_to_arrive)
+            async with asyncio.timeout(self._limits.seconds_to_arrive):
+                body = await self._read(headers, receive)
         except TimeoutError:
             await _answer(send, 408, f"the request took longer than {self._limits.seconds_to_arrive:g} s to arrive")
             return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Self, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
+from fastapi import Request as HttpRequest
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import from_json
@@ -152,17 +153,44 @@ def describe_problem(problems: Sequence[Any]) -> str:
     return f"{where:.80}{': ' if where else ''}{what:.200}; /docs describes what is expected"
 
 
-def describe_interface(app: FastAPI, bodies: dict[str, type[BaseModel]]) -> None:
-    """Add the bodies of POST requests to the description of the interface: they are read by `read_request`."""
+class PostRoute(NamedTuple):
+    """A request that brings a body, which its handler reads by `read_request`."""
+
+    path: str
+    handle: Callable[[HttpRequest], Awaitable[Response]]
+    """Its docstring describes it."""
+    takes: type[BaseModel]
+    returns: type[BaseModel]
+
+
+def add_posts(app: FastAPI, *routes: PostRoute) -> None:
+    """Let an application answer requests, and describe them at /docs.
+
+    They are plain routes: what FastAPI does around a handler takes as long as a small request.
+    """
+    for route in routes:
+        app.add_route(route.path, route.handle, methods=["POST"])
 
     def describe() -> dict[str, Any]:
         if app.openapi_schema is None:
             found = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            for path, kind in bodies.items():
-                own = kind.model_json_schema(ref_template=_REFERENCE + "{model}")
-                found["components"]["schemas"] |= own.pop("$defs", {}) | {kind.__name__: own}
-                content = {"application/json": {"schema": {"$ref": _REFERENCE + kind.__name__}}}
-                found["paths"][path]["post"]["requestBody"] = {"required": True, "content": content}
+            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            for path, handle, *kinds in routes:
+                for kind in kinds:
+                    own = kind.model_json_schema(ref_template=_REFERENCE + "{model}")
+                    schemas |= own.pop("$defs", {}) | {kind.__name__: own}
+                takes, returns = ({"schema": {"$ref": _REFERENCE + kind.__name__}} for kind in kinds)
+                found["paths"][path] = {
+                    "post": {
+                        "summary": path.strip("/").title(),
+                        "description": handle.__doc__,
+                        "operationId": f"post_{path.strip('/')}",
+                        "requestBody": {"required": True, "content": {"application/json": takes}},
+                        "responses": {
+                            "200": {"description": "Successful response", "content": {"application/json": returns}}
+                        },
+                    }
+                }
             app.openapi_schema = found
         return app.openapi_schema
 

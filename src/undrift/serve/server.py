@@ -11,7 +11,7 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from undrift.errors import InputError
 from undrift.serve.limits import RequestLimits
@@ -52,6 +52,7 @@ def make_config(app: FastAPI, limits: RequestLimits) -> uvicorn.Config:
         ws="none",
         log_level="warning",
         access_log=False,
+        proxy_headers=False,
         limit_concurrency=MOST_ANSWERED,
         backlog=BACKLOG,
         timeout_keep_alive=30,
@@ -75,11 +76,13 @@ def _end_on_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+LARGEST_HEAD = 1 << 16
+"""Bytes before the body of a request; a client that sends more before its headers are complete is cut off."""
 SEND_BUFFER = 1 << 17
 """Bytes of an answer that the system holds for a client: few, so that it soon shows who does not read."""
 
 
-class SlowClientProtocol(H11Protocol):
+class SlowClientProtocol(HttpToolsProtocol):
     """Closes a connection whose client lets the service wait, after `seconds`, or at once where room is needed.
 
     The next request must have begun in full within `seconds`, counted from the connection and later from the first byte
@@ -93,7 +96,7 @@ class SlowClientProtocol(H11Protocol):
     waiting_since = 0.0
     _timer: asyncio.TimerHandle | None = None
     _is_stuck = False
-    _unsent = 0
+    _unsent = _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for the first request."""
@@ -111,7 +114,13 @@ class SlowClientProtocol(H11Protocol):
         if self._timer is None and not self._is_answering():
             self._wait()
         super().data_received(data)
-        if self._is_answering() and not self._is_stuck:
+        if not self._is_answering():  # otherwise the parser keeps whatever arrives, however much
+            self._head += len(data)
+            if self._head > LARGEST_HEAD:
+                self.drop()
+            return
+        self._head = 0
+        if not self._is_stuck:
             self._stop_waiting()
 
     def pause_writing(self) -> None:

@@ -144,12 +144,12 @@ class Answers:
 
 
 def join_answers(parts: Sequence[Answers]) -> Answers:
-    """Return the answers of consecutive blocks of rows as those of one; classes may have been added on the way."""
-    last = parts[-1]
+    """Return the answers of blocks of rows as those of one; some may know more classes than others."""
     if len(parts) == 1:
-        return last
-    K = 0 if last.several is None else last.several.shape[1]
-    joined: dict[str, Any] = {name: getattr(last, name) for name in ("classes", "level", "levels")}
+        return parts[0]
+    widest = max(parts, key=lambda part: len(part.classes or ()))
+    K = 0 if widest.several is None else widest.several.shape[1]
+    joined: dict[str, Any] = {name: getattr(widest, name) for name in ("classes", "level", "levels")}
     for name in ("serial", "line", "time", "yhat", "known", "several", "lower", "upper", "quantiles"):
         columns = [getattr(part, name) for part in parts]
         if name == "several" and K:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any, Literal, NamedTuple
 
@@ -69,6 +69,16 @@ class Rows(NamedTuple):
         edges = np.unique(np.clip(np.concatenate(([0], self.brought, [len(self.y)])), 0, len(self.y)))
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             yield slice(begin, end), self.Z.shape[1] - int(np.count_nonzero(self.brought > begin))
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Return where and when rows of consecutive blocks were, and their labels, as one; without their features."""
+    last = parts[-1]
+    if len(parts) == 1:
+        return last
+    time = None if last.time is None else np.concatenate([part.time for part in parts if part.time is not None])
+    line, y = np.concatenate([part.line for part in parts]), np.concatenate([part.y for part in parts])
+    return Rows(line, time, np.empty((len(line), 0)), y)
 
 
 RECENT_ROWS, RECENT_CELLS = 128, 16_384

@@ -710,4 +710,90 @@ struct StepSum {
     static constexpr size_t SIZE = 7;
 };
 
+// Surprises of a watched feature among which a new one is ranked; they follow its FeatureNumbers.
+constexpr int64_t FEATURE_WINDOW = 500;
+
+// How often something that happens in runs (holes, repeated values) happened to a feature; runs count when over.
+struct RunNumber {
+    enum : int {
+        // Shiryaev-Roberts sum of the bets that from now on it always happens.
+        SUM = 0,
+        // Rows so far.
+        ROWS = 1,
+        // Length of the run that goes on.
+        LENGTH = 2,
+        // Rows in which it did not happen after one in which it did not.
+        NO_NO = 3,
+        // Rows in which it happened after one in which it did not.
+        NO_YES = 4,
+        // Rows in which it did not happen after one in which it did.
+        YES_NO = 5,
+        // Rows in which it happened after one in which it did.
+        YES_YES = 6,
+        // 1 once a row came in which it did not happen.
+        STOPPED = 7,
+        // 1 while the run that goes on has been reported.
+        REPORTED = 8,
+    };
+    static constexpr size_t SIZE = 9;
+};
+
+// What is kept of a watched feature, before the window of its surprises.
+struct FeatureNumber {
+    enum : int {
+        // The last value; NaN before the first.
+        LAST = 0,
+        // Pairs of values that the regression of a value on the one before it has learned.
+        ROUNDS = 1,
+        // Mean of the values before.
+        MEAN_BEFORE = 2,
+        // Mean of the values after them.
+        MEAN_NOW = 3,
+        // Sum of squares of the values before, around their mean.
+        VARIANCE = 4,
+        // Sum of products of both, around their means.
+        COVARIANCE = 5,
+        // Where the next surprise goes in the window.
+        PLACE = 6,
+        // Surprises in the window.
+        KEPT = 7,
+        // Shiryaev-Roberts sums of the bets that the level rose, and then that it fell, by each of three shifts.
+        BETS = 8,
+        // The usual level.
+        USUAL = 14,
+        // Rows that the usual level rests on.
+        LEVEL_ROWS = 15,
+        // Page's sums for a rise and for a fall: a change began after the last row in which the sum was 0.
+        PAGE = 16,
+        // The usual level when that was, for a rise and for a fall.
+        BEFORE = 18,
+        // Rows since then.
+        SINCE = 20,
+        // Sum of the values since then.
+        TOTAL = 22,
+        // The RunNumbers of repeated values.
+        FROZEN = 24,
+        // The RunNumbers of holes.
+        MISSING = 33,
+        // Where the window begins.
+        END = 42,
+    };
+    static constexpr size_t SIZE = 18;
+};
+
+// What can be found in one row of a feature; several are added.
+struct FeatureChange {
+    enum : int {
+        // It stays missing for longer than it ever did.
+        MISSING = 1,
+        // It repeats a value for longer than it ever did.
+        FROZEN = 2,
+        // Its level rose.
+        UP = 4,
+        // Its level fell.
+        DOWN = 8,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
 } // namespace undrift

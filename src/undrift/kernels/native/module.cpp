@@ -239,6 +239,7 @@ void bind_class_level(nb::module_ &mod); // class_level.cpp
 void bind_outputs(nb::module_ &mod); // outputs.cpp
 void bind_smoothers(nb::module_ &mod); // smoothers.cpp
 void bind_steps(nb::module_ &mod); // step_weights.cpp
+void bind_feature_watch(nb::module_ &mod); // feature_watch.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 void bind_lock(nb::module_ &mod); // lock.cpp
 void bind_trees(nb::module_ &mod); // trees.cpp
@@ -258,6 +259,7 @@ NB_MODULE(_native, mod) {
     bind_outputs(mod);
     bind_smoothers(mod);
     bind_steps(mod);
+    bind_feature_watch(mod);
     bind_adam(mod);
     bind_lock(mod);
     bind_trees(mod);

@@ -22,7 +22,7 @@ from undrift.online.estimator import OnlineEstimator
 from undrift.run.play.scores import ScoreTable
 from undrift.stream import Answers, Stream
 from undrift.stream.answers import join_answers, probability_column, quantile_column
-from undrift.stream.features import Features, Rows
+from undrift.stream.features import Features, Rows, join_rows
 
 LOG_ODDS = "log_odds"
 """Name of the column with the log-odds of the second of two classes, to the last bit: certificates need them."""
@@ -51,13 +51,13 @@ class RunRecorder:
         if not self.several:
             binary = stream.task == "classification"
             self.baselines = Baselines(binary=binary, delay=delay, lags=self.lags)
-        self.scores = ScoreTable(stream.task, ["model", *self.baseline_names])
+        self._scores = ScoreTable(stream.task, ["model", *self.baseline_names])
         self.snapshots = Snapshots(len(stream.features.learned_names), lines=not self.several)
         self.then_and_now = ThenAndNow()
         self._kept: list[str] = []  # the columns of the features when rows were kept last
         self.watch = RunWatch(stream, len(stream.features.names)) if watched else None
-        self.pending: list[dict[str, Any]] = []
-        """Tables of the rows that were recorded since the last commit."""
+        self._pending: list[dict[str, Any]] = []
+        self._closed: list[tuple[Rows, Answers, list[Any]]] = []  # with the naive guesses; not yet scored
         self.waiting: Matrix = np.empty((0, 0))
         """Of a pipe: rows that wait for their label, in the layout of `LiveRun`."""
 
@@ -66,6 +66,18 @@ class RunRecorder:
         """The stream's features."""
         assert self.stream.features is not None
         return self.stream.features
+
+    @property
+    def scores(self) -> ScoreTable:
+        """Scores of the model and of the naive guesses."""
+        self._score_closed()
+        return self._scores
+
+    @property
+    def pending(self) -> list[dict[str, Any]]:
+        """Tables of the rows that were recorded; whoever wrote them empties the list."""
+        self._score_closed()
+        return self._pending
 
     def play(self, rows: Rows) -> list[Event]:
         """Predict and learn rows that have come, and record them; return what changed."""
@@ -104,7 +116,9 @@ class RunRecorder:
 
     def guess(self, count: int = 1) -> list[Any]:
         """Return the naive guesses of the next rows (count, ...); nothing changes."""
-        return self._play_baselines(copy.deepcopy(self.baselines), np.full(count, np.nan))
+        twin = copy.copy(self.baselines)
+        twin.state = twin.state.copy()  # the one array that is changed in place
+        return self._play_baselines(twin, np.full(count, np.nan))
 
     def _play_baselines(self, baselines: Baselines | ClassBaselines, y: Vector) -> list[Any]:
         """Return the naive guesses of rows, and take in their labels."""
@@ -115,32 +129,46 @@ class RunRecorder:
     def add_none(self) -> None:
         """Record no row, so that there is a table with the columns of all."""
         rows, answers = self.stream.no_rows()
-        self._add(rows, answers, None)
+        self._record(rows, answers, self._play_baselines(self.baselines, rows.y))
 
     def add(self, rows: Rows, answers: Answers, guesses: Sequence[Any] | None = None) -> None:
         """Record rows that were closed, and what was predicted; the naive guesses by default as of now."""
-        if len(rows.y):
-            self._add(rows, answers, guesses)
-
-    def _add(self, rows: Rows, answers: Answers, guesses: Sequence[Any] | None) -> None:
+        if not len(rows.y):
+            return
         naive = self._play_baselines(self.baselines, rows.y)
-        naive = naive if guesses is None else list(guesses)
+        self._closed.append((rows, answers, naive if guesses is None else list(guesses)))
+        if sum(len(part.y) for part, _, _ in self._closed) >= SCORED_AT_ONCE:
+            self._score_closed()
+
+    def _score_closed(self) -> None:
+        """Score rows that were closed: few at a time would take as long as learning them."""
+        closed, self._closed = self._closed, []
+        if not closed:
+            return
+        rows, answers, guesses = zip(*closed, strict=True)
+        K = len(self.features.labels.classes or ()) if self.several else 0
+        naive = [
+            np.concatenate([_widen(part, K) if K else part for part in parts]) for parts in zip(*guesses, strict=True)
+        ]
+        self._record(join_rows(rows), join_answers(answers), naive)
+
+    def _record(self, rows: Rows, answers: Answers, naive: Sequence[Any]) -> None:
         judged = np.where(answers.known, rows.y, np.nan)  # not before the first label was known
         if self.several:
             K = len(self.features.labels.classes or ())
             p = [_widen(one, K) for one in (answers.probabilities, *naive)]
-            self.scores.add_classes(judged, p)
-            self.pending.append(self._class_columns(rows, answers.yhat, [most_likely(one) for one in p[1:]], p[0]))
+            self._scores.add_classes(judged, p)
+            self._pending.append(self._class_columns(rows, answers.yhat, [most_likely(one) for one in p[1:]], p[0]))
             return
         every = np.column_stack([answers.yhat, *naive])
-        self.scores.add(judged, every)
+        self._scores.add(judged, every)
         yhat, *guessed = np.where(answers.known, every.T, np.nan)  # nothing is predicted before the first label
         if answers.classes is None:
-            self.pending.append(self._number_columns(rows, answers, yhat, guessed))
+            self._pending.append(self._number_columns(rows, answers, yhat, guessed))
             return
         likelier = [np.where(np.isnan(odds), np.nan, odds > 0.0) for odds in (yhat, *guessed)]
         columns = self._class_columns(rows, likelier[0], likelier[1:], answers.probabilities)
-        self.pending.append(columns | {LOG_ODDS: yhat})
+        self._pending.append(columns | {LOG_ODDS: yhat})
 
     def _number_columns(self, rows: Rows, answers: Answers, yhat: Vector, naive: Sequence[Vector]) -> dict[str, Any]:
         out = self._places(rows) | {"y": rows.y, "yhat": yhat, "lower": answers.lower, "upper": answers.upper}
@@ -228,6 +256,10 @@ def _widen(p: Matrix, K: int) -> Matrix:
 
 MOST_ROWS, MOST_CELLS = 1000, 100_000
 """Rows kept at either end: so many, and fewer where rows are wide."""
+SCORED_AT_ONCE = 256
+"""Rows that are scored together where they are closed a few at a time."""
+MOST_PARTS = 100
+"""Batches of rows that wait to be joined to the last ones."""
 
 
 class ThenAndNow:
@@ -235,14 +267,36 @@ class ThenAndNow:
 
     def __init__(self) -> None:
         self.then: Matrix = np.empty((0, 0))
-        self.now: Matrix = np.empty((0, 0))
+        self._now: Matrix = np.empty((0, 0))
+        self._new: list[Matrix] = []  # rows after those of `_now`: few rows come often, and `_now` is large
+
+    @property
+    def now(self) -> Matrix:
+        """The last rows."""
+        self._join()
+        return self._now
+
+    @now.setter
+    def now(self, rows: Matrix) -> None:
+        self._now, self._new = rows, []
 
     def add(self, Z: Matrix) -> None:
         """Take in rows; a feature that came later is missing before."""
-        most = max(1, min(MOST_ROWS, MOST_CELLS // max(1, Z.shape[1])))
-        then, now = _pad_rows(self.then, Z.shape[1]), _pad_rows(self.now, Z.shape[1])
-        self.then = np.concatenate([then, Z[: max(0, most - len(then))]])[:most]
-        self.now = np.concatenate([now, Z[-most:]])[-most:]
+        most = _most(Z.shape[1])
+        if len(self.then) < most:
+            then = _pad_rows(self.then, Z.shape[1])
+            self.then = np.concatenate([then, Z[: most - len(then)]])
+        elif self.then.shape[1] < Z.shape[1]:
+            self.then = _pad_rows(self.then, Z.shape[1])[:most]
+        self._new.append(Z[-most:].copy())
+        if len(self._new) > MOST_PARTS:
+            self._join()
+
+    def _join(self) -> None:
+        if self._new:
+            width = self._new[-1].shape[1]
+            self._now = np.concatenate([_pad_rows(part, width) for part in (self._now, *self._new)])[-_most(width) :]
+            self._new = []
 
     def arrays(self) -> dict[str, Vector]:
         """Return what the next row depends on."""
@@ -253,7 +307,13 @@ class ThenAndNow:
         self.then, self.now = arrays["then"], arrays["now"]
 
 
+def _most(width: int) -> int:
+    return max(1, min(MOST_ROWS, MOST_CELLS // max(1, width)))
+
+
 def _pad_rows(rows: Matrix, width: int) -> Matrix:
+    if rows.shape[1] == width:
+        return rows
     return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
 
 
@@ -380,34 +440,29 @@ class RunWatch:
         return join_answers(blocks)
 
     def look(self, features: Features, rows: Rows, answers: Answers) -> None:
-        """Look at rows and their rounds, one after the other."""
-        for t in range(len(rows.y)):
-            row = rows.between(t, t + 1)
-            self.add_rows(features, row)
-            self.add_rounds(row, answers, t)
+        """Look at rows and their rounds; of a row, what its features show comes first."""
+        before = len(self.events)
+        self.add_rows(features, rows)
+        self.add_rounds(rows, answers)
+        self.events[before:] = sorted(self.events[before:], key=lambda event: event.row)
 
     def add_rows(self, features: Features, rows: Rows, *, quiet: bool = True) -> list[Event]:
         """Look at rows that have come, and unless `quiet` at texts that are new; return what changed."""
         before = len(self.events)
-        names = self._names or list(
-            features.schema.numbers
-        )  # the calendar, lags and texts are ours, or looked at apart
-        self._names = names
-        if names:
-            at = [features.schema.numbers.index(name) for name in names]
-            for line, z in zip(rows.line.tolist(), rows.Z[:, at], strict=True):
-                self.events += self.watch.add_row(line, names, z)
+        self._names = self._names or list(features.schema.numbers)  # the calendar, lags and texts are looked at apart
+        if self._names:
+            at = [features.schema.numbers.index(name) for name in self._names]
+            self.events += self.watch.add_rows(rows.line.tolist(), self._names, rows.Z[:, at])
         if quiet:
             self._known = max(self._known, len(features.names))
         else:
             self.add_categories(features, rows)
         return self.events[before:]
 
-    def add_rounds(self, rows: Rows, answers: Answers, first: int = 0) -> list[Event]:
-        """Look at rows whose labels came; their answers begin with number `first`. Return what changed."""
+    def add_rounds(self, rows: Rows, answers: Answers) -> list[Event]:
+        """Look at rows whose labels came; return what changed."""
         before = len(self.events)
-        for i, (line, label) in enumerate(zip(rows.line.tolist(), rows.y.tolist(), strict=True)):
-            t = first + i
+        for t, (line, label) in enumerate(zip(rows.line.tolist(), rows.y.tolist(), strict=True)):
             if not answers.known[t] or label != label:
                 continue
             ends: tuple[float | None, float | None] = (None, None)

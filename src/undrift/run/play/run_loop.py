@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 import undrift
 from undrift import kernels, store
@@ -334,14 +337,15 @@ class RunWriter:
 
     def _write_part(self) -> None:
         """Write the rows since the last commit."""
-        if not self.recorder.pending:
+        tables = self.recorder.pending
+        if not tables:
             return
         pl = polars("undrift run")
         frames = [
             pl.DataFrame(
                 {k: pl.Series(v.tolist(), dtype=pl.String) if v.dtype == object else v for k, v in table.items()}
             )
-            for table in self.recorder.pending
+            for table in _join_tables(tables)
         ]
         frame = pl.concat(frames, how="diagonal", rechunk=True).with_columns(pl.col(pl.Float64).fill_nan(None))
         if len(frame):
@@ -349,7 +353,14 @@ class RunWriter:
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
         self.parts.append(name)
-        self.recorder.pending = []
+        tables.clear()
+
+
+def _join_tables(tables: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield tables, those that follow each other with the same columns as one: a service records one row at a time."""
+    for names, group in itertools.groupby(tables, key=tuple):
+        alike = list(group)
+        yield {name: np.concatenate([table[name] for table in alike]) for name in names}
 
 
 def load_stream(path: str | os.PathLike[str]) -> Stream:

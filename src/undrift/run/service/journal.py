@@ -241,21 +241,21 @@ class Journal:
         self.waiting += len(waiting) - len(closed)
         self._closed.extend((first, row) for row in closed)
 
-    def find_row(self, number: int) -> StoredRow | None:
-        """Return a row that waits, or whose label came after the last snapshot; None for all others."""
+    def find_rows(self, numbers: Sequence[int]) -> dict[int, StoredRow]:
+        """Return those of some rows that wait, or whose label came after the last snapshot, by number."""
+        found: dict[int, StoredRow] = {}
         with self._reading():
-            found = self._base.execute(
-                "SELECT key, serial, reference, came, closed, record, checksum "
-                "FROM waiting LEFT JOIN records USING (row) WHERE row = ?",
-                (number,),
-            ).fetchone()
-            if found is None:
-                return None
-            key, serial, reference, came, closed, record, checksum = found
-            if record is None or checksum != _checksum(number, key, serial, reference, came, record):
-                raise self._damage(f"row {number} does not match its checksum")
-            numbers = np.frombuffer(record, "<f8").astype(np.float64)
-            return StoredRow(WaitingRow(number, key, serial, reference, came, numbers), closed)
+            rows = self._base.execute(
+                "SELECT row, waiting.key, serial, reference, came, closed, record, checksum "
+                "FROM json_each(?) AS asked JOIN waiting ON row = asked.value LEFT JOIN records USING (row)",
+                (f"[{','.join(map(str, numbers))}]",),
+            )
+            for number, key, serial, reference, came, closed, record, checksum in rows:
+                if record is None or checksum != _checksum(number, key, serial, reference, came, record):
+                    raise self._damage(f"row {number} does not match its checksum")
+                kept = np.frombuffer(record, "<f8").astype(np.float64)
+                found[number] = StoredRow(WaitingRow(number, key, serial, reference, came, kept), closed)
+        return found
 
     def find_reference(self, reference: str) -> int | None:
         """Return the number of the row that waits under a reference, or else of the last closed one that had it."""

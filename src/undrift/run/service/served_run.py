@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
 from undrift.events import Event
 from undrift.losses import log_odds
@@ -335,9 +335,7 @@ class ServedRun:
         kept = [KeptRow.unpack(row.record) for row, _ in labels]
         serials, lines = ([getattr(row, name) for row, _ in labels] for name in ("serial", "number"))
         line = np.array(lines, dtype=np.int64)
-        width = len(self.features.names)
-        Z = np.stack([np.pad(one.z, (0, width - len(one.z)), constant_values=math.nan) for one in kept])
-        times = None
+        Z, times = _stack([one.z for one in kept], len(self.features.names)), None
         if self.features.schema.time is not None:
             times = np.array([_instant(one.time) for one in kept], dtype="datetime64[us]")
         rows = Rows(line, times, Z, np.full(len(line), math.nan))
@@ -358,8 +356,7 @@ class ServedRun:
         if not self.recorder.several:
             return [*np.stack(each, axis=1)[:, :, 0]]
         width = max(one.shape[1] for one in each)
-        wide = [np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=math.nan) for one in each]
-        return [*np.stack(wide, axis=1)]
+        return [_stack([one[k] for one in each], width) for k in range(count)]
 
     def _remember(self, rows: Rows, answers: Answers) -> None:
         """Take rounds in for the page and the figures of the service."""
@@ -404,6 +401,16 @@ class ServedRun:
     def recent(self, key: str | None, count: int) -> list[Round]:
         """Return the last rounds."""
         return self._recent.last(count)
+
+
+def _stack(rows: Sequence[Vector], width: int) -> Matrix:
+    """Return vectors as the rows of a matrix, NaN after the end of short ones."""
+    if all(len(row) == width for row in rows):
+        return np.array(rows)
+    out = np.full((len(rows), width), math.nan)
+    for row, values in zip(out, rows, strict=True):
+        row[: len(values)] = values
+    return out
 
 
 def _or_none(values: Any) -> list[float | None]:

@@ -116,9 +116,10 @@ class Service(JournaledService):
         numbers = [self._find(label.row) for label in labels]
         values = self._models.read_labels([label.y for label in labels], numbers)
         found: dict[int, LabelledRow] = {}
+        known = self.journal.find_rows(numbers)
         repeated = expired = 0
         for number, y in zip(numbers, values, strict=True):
-            stored = None if number in found else self.journal.find_row(number)
+            stored = None if number in found else known.get(number)
             if stored is not None and stored.closed is None:
                 found[number] = LabelledRow(stored.row, y)
             elif number not in found and self.journal.is_expired(number):
@@ -145,8 +146,8 @@ class Service(JournaledService):
         oldest = self.journal.oldest_rows(min(GIVEN_UP_AT_ONCE, self._most_items))
         late = [number for k, (number, when) in enumerate(oldest) if when < limit or k < excess]
         if late:
-            rows = [stored.row for number in late if (stored := self.journal.find_row(number)) is not None]
-            self._settle([LabelledRow(row, None) for row in rows], expired=True)
+            rows = self.journal.find_rows(late).values()
+            self._settle([LabelledRow(stored.row, None) for stored in rows], expired=True)
         if self._models.is_due(self.journal):
             self.save()
         until = time.monotonic() + SECONDS_OF_CLEANING
@@ -218,8 +219,9 @@ class Service(JournaledService):
             self._ask(self._models.encode(rows, number), number, given, when, entry.first)
             return len(rows)
         labels = []
+        known = self.journal.find_rows([number for number, _ in body])
         for number, y in body:
-            stored = self.journal.find_row(number)
+            stored = known.get(number)
             if stored is None or stored.closed != entry.first:
                 raise ModelFileError(f"row {number} is missing")
             labels.append(LabelledRow(stored.row, y))
