@@ -1,6 +1,6 @@
 """Run long random trials of one kind, or of all: theorems, certificates, kills, full disks, damaged files, threads.
 
-python -m tools stress [adam] [accuracy] [run] [serve] [forecast] [certify] [threads]
+python -m tools stress [adam] [accuracy] [run] [serve] [forecast] [fleet] [certify] [threads]
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ TRIALS = {
     "accuracy": ["tests.accuracy.stress --write docs/accuracy.md"],
     "run": [
         "tests.stress.run_kills 20",
+        "tests.stress.run_kills 20 0 update",
         "tests.stress.live_kills 20",
         "tests.stress.run_folders 10",
         "tests.stress.run_fuzz 1000",
         "tests.stress.spoiled_files 1000",
     ],
     "serve": ["tests.stress.serve_kills 50", "tests.stress.damaged_journals 500"],
-    "forecast": ["tests.stress.forecast_days 365 20"],
+    "forecast": ["tests.stress.forecast_days 365 20", "tests.stress.run_kills 20 0 forecast"],
+    "fleet": ["tests.stress.run_kills 20 0 fleet"],
     "certify": [
         "tests.stress.certificates 100000",
         "tests.stress.certificates 6000 --climb 60",

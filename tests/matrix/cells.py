@@ -336,12 +336,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "ask, tell": works,
         "run": works,
         "live": refused("--certify: not with --live", "rows from a pipe cannot be read again"),
-        "update": {
-            "one file": works,
-            "several files": refused(
-                "its rows came from several files", "certifying reads the rows again, from one file"
-            ),
-        },
+        "update": works,
         "predict": None,
         "compare": None,
         "certify": works,
@@ -412,9 +407,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve": works,
         "serve by key": {
             "restart": works,
-            "update after a service": wrong(
-                "what the service learned is not known",
-                "`undrift update` continues from the end of the fleet, without what a service learned since",
+            "update after a service": refused(
+                "its service has learned labels since, without which this would go on",
+                "the models of a fleet do not learn from its service yet",
             ),
         },
         "forecast": works,

@@ -569,7 +569,7 @@ ONLY = {
     ("late labels", "run with --delay"): ("serve",),
     ("lags", "intervals"): ("predict",),
     ("candidates", "a model file"): ("serve",),
-    ("save, resume", "update after a service"): ("serve", "serve by key"),
+    ("save, resume", "update after a service"): ("serve", "serve by key", "forecast"),
     ("many texts", "two texts"): ("forecast", "forecast by key"),
     ("certificates", "several files"): ("update",),
 }  # fmt: skip

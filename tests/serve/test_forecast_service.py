@@ -1,14 +1,15 @@
 """Serving forecasts: what is learned here is what `undrift update` would learn, once, through kills and refusals."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from tests.serve.server_process import fetch, running_server
 from undrift.errors import InputError, RequestSizeError
+from undrift.run import forecast_file, update_forecast
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.play import forecast_file, update_forecast
 from undrift.serve.open_service import open_forecasts
 from undrift.stream.settings import ForecastSettings
 
@@ -37,6 +38,8 @@ def make_folder(tmp_path, *, timed=True, names=("load", "wind")):
 @pytest.mark.parametrize(("timed", "names"), [(True, ("load", "wind")), (False, ("load",))])
 def test_rows_are_learned_as_an_update_would_through_kills(tmp_path, timed, names):
     folder, rows = make_folder(tmp_path, timed=timed, names=names)
+    twin = tmp_path / "twin"
+    shutil.copytree(folder, twin)
     for begin in range(0, len(rows), 15):
         with open_forecasts(folder) as service:
             some = rows[begin : begin + 15]
@@ -49,9 +52,8 @@ def test_rows_are_learned_as_an_update_would_through_kills(tmp_path, timed, name
         if begin < 30:
             with open_forecasts(folder) as service:
                 np.testing.assert_array_equal(service.model.forecast().yhat, broken.yhat)
-    (folder / "service").rename(tmp_path / "away")
-    update_forecast(folder, str(tmp_path / "rest.csv"))
-    expected = ForecastFolder(folder).read_model(ForecastFolder(folder).read_state()).forecast()
+    update_forecast(twin, str(tmp_path / "rest.csv"))
+    expected = ForecastFolder(twin).read_model(ForecastFolder(twin).read_state()).forecast()
     yhat, lower = (np.atleast_2d(part) for part in expected[:2])
     assert {name: [one["yhat"] for one in steps] for name, steps in served["forecasts"].items()} == dict(
         zip(names, yhat.tolist(), strict=True)

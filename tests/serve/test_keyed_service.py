@@ -8,8 +8,10 @@ import pytest
 import undrift as ud
 from tests.serve.server_process import fetch, running_server
 from tests.serve.waiting_rows import entries
+from undrift.cli.app import run
 from undrift.errors import InputError
-from undrift.run import FleetSettings, play_fleet
+from undrift.run import FleetSettings, play_fleet, update_fleet
+from undrift.run.fleet.plan import read_plan
 from undrift.run.service.service import Label
 from undrift.serve import Client, open_service
 
@@ -187,6 +189,40 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
 
 
 SETTINGS = FleetSettings(target="sold", key="shop", order="day", speed="light")
+
+
+def test_a_fleet_whose_service_learned_labels_is_not_updated_without_them(tmp_path):
+    rng = np.random.default_rng(1)
+    lines = [f"{key},{t},{a!r},{a + 0.1!r}" for t in range(60) for key in "xy" for a in [rng.normal()]]
+    first, more = tmp_path / "first.csv", tmp_path / "more.csv"
+    for path, some in ((first, lines[:80]), (more, lines[80:])):
+        path.write_text("\n".join(["shop,day,a,sold", *some]) + "\n")
+    fleet, twin = tmp_path / "fleet", tmp_path / "twin"
+    for folder in (fleet, twin):
+        play_fleet(str(first), folder, SETTINGS)
+    with open_service(fleet) as service:
+        service.predict([{"shop": "x", "a": 1.0}])
+    play_fleet(str(first), fleet, SETTINGS)  # no label was learned
+    with open_service(fleet) as service:
+        (one,) = service.predict([{"shop": "x", "a": 1.0}])
+        service.learn([Label(one.id, 1.1)])
+    words = "fleet: its service has learned labels since, without which this would go on; go on with undrift serve .*"
+    before = (fleet / "run.json").read_bytes()
+    for go_on in (lambda: update_fleet(fleet, str(more)), lambda: play_fleet(str(first), fleet, SETTINGS)):
+        with pytest.raises(InputError, match=f"{words}, or move .*service away to give up what the service learned"):
+            go_on()
+    assert run(["update", str(fleet), str(more)]) == 2
+    assert (fleet / "run.json").read_bytes() == before
+    assert [entry["by"] for entry in read_plan(fleet).learned] == ["fleet", "serve"]
+    with open_service(fleet) as service:  # the service itself goes on
+        assert service.models.key_facts("x")["rounds"] == 1
+    (fleet / "service").rename(tmp_path / "away")
+    found, expected = (update_fleet(folder, str(more)).found for folder in (fleet, twin))
+    assert [row.prediction for row in found.run.outputs] == [row.prediction for row in expected.run.outputs]
+    assert [entry["by"] for entry in read_plan(fleet).learned] == ["fleet", "update"]
+    (fleet / "run.json").unlink()
+    with pytest.raises(InputError, match="its first file was not finished"), open_service(fleet):
+        pass
 
 
 @pytest.mark.parametrize(

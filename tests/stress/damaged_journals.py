@@ -202,7 +202,7 @@ def try_one(kind, path, state, rng):
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(path.parent, Path(folder) / "copy")
         copy = Path(folder) / "copy" / path.name
-        service_folder = copy / "service" if kind == "forecast" else copy.with_name("model-service")
+        service_folder = copy if kind == "forecast" else copy.with_name("model-service")
         journal = service_folder / "journal.sqlite"
         way = rng.choice(["bytes", "bytes", "log", "tables", "forged"])
         if way != "log":

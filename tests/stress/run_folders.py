@@ -1,8 +1,8 @@
-"""Attacks on run folders: two writers, --force that is killed, signals at any moment, disks that are full.
+"""Attacks on folders: two writers, --force that is killed, signals at any moment, disks that are full.
 
 Each function takes how often to try, prints what was tried and what survived, and raises if anything was lost.
 
-python -m tests.stress.run_folders [tries] [seed]
+python -m tests.stress.run_folders [tries] [seed] [ATTACK ...]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.stress.run_kills import COMMAND, OPTIONS, bits, committed, write_drifting_file
+from tests.stress.run_kills import COMMAND, OPTIONS, bits, committed, make_task, write_drifting_file
 
 ROWS = 40_000
 FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}
@@ -140,8 +141,7 @@ def _small_disks(base: Path, file: Path, expected: tuple[object, ...], tries: in
     """The same on a real disk that is too small, where we may mount one."""
     place = base / "disk"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if os.name != "posix" or os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+    if not _mount(place, "64k"):
         print("small disks: not tried, as only root may mount them")
         return
     try:
@@ -160,13 +160,79 @@ def _small_disks(base: Path, file: Path, expected: tuple[object, ...], tries: in
         subprocess.run(["umount", str(place)], check=True)
 
 
-ATTACKS = (two_writers, forced_kills, signals, disk_full)
+def _mount(place: Path, size: str) -> bool:
+    """Mount a disk in memory; return whether we may."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return False
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    return not subprocess.run(words, check=False, capture_output=True).returncode
+
+
+def full_disks(tries: int, seed: int = 0) -> None:
+    """Give updates and forecasts too little room, in `tries` steps: one sentence each, then the same command again."""
+    del seed
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name) / "disk"
+        place.mkdir()
+        if not _mount(place, "1g"):
+            print("full disks: not tried, as only root may mount them")
+            return
+        try:
+            for kind in ("update", "forecast", "fleet", "first forecast"):
+                base = Path(name) / kind
+                base.mkdir()
+                _fill_disk(kind, base, place, tries)
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+
+
+def _fill_disk(kind: str, base: Path, place: Path, tries: int) -> None:
+    task, kept, folder, full = make_task(kind, base, rows=ROWS), base / "kept", place / "folder", 0
+    task.prepare(kept)
+
+    def begin() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        if kept.exists():
+            shutil.copytree(kept, folder)
+
+    def resize(size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", str(place)], check=True)
+
+    def give() -> str:
+        words = task.words(folder)
+        return end(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True), 0, 1)
+
+    begin()
+    used, before = shutil.disk_usage(place).used, task.content(folder) if kept.exists() else None
+    give()
+    expected, after, grown = task.bits(folder), task.content(folder), shutil.disk_usage(place).used - used
+    for k in range(tries):
+        begin()
+        room = shutil.disk_usage(place).used + 4096 + (2 * used + 2 * max(grown, 0)) * k // tries
+        resize(f"{room // 1024}k")
+        error = give()
+        full += bool(error)
+        assert not error or "the disk is full; make room, then" in error, error
+        left = task.content(folder) if (folder / "run.json").exists() else None
+        assert not task.whole or left in (before, after), "neither what was there, nor all of it"
+        assert left == after or error, "not all of it, and no error"
+        if task.whole and left == before and kept.exists():
+            assert {path.name for path in folder.iterdir()} == {path.name for path in kept.iterdir()}
+        resize("1g")
+        error = give()
+        assert task.bits(folder) == expected, f"{kind}: {room:,} bytes"
+    print(f"full disks under {kind}: {tries} sizes, {full} were full, all made good by the same command")
+
+
+ATTACKS = (two_writers, forced_kills, signals, disk_full, full_disks)
 
 
 def main() -> int:
     tries = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    named = sys.argv[3:] or [attack.__name__ for attack in ATTACKS]
     for attack in ATTACKS:
-        attack(tries, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+        if attack.__name__ in named:
+            attack(tries, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     return 0
 
 

@@ -32,7 +32,7 @@ def certify(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Read the rows of RUN again, and bound its regret against comparators that knew all the answers.
+    """Read the files of RUN again, and bound its regret against comparators that knew all the answers.
 
     Shows what was measured, what is proven beyond that once the run is over (against every predictor of the
     comparator's kind with coefficients no larger), and what the method promises by itself, term by term. Exit code 4: a

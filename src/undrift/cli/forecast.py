@@ -87,7 +87,7 @@ def show(result: ForecastResult, *, report: bool, json: bool) -> None:
 
 def _print_next(result: ForecastResult) -> None:
     """Print the first of the next steps of the first series, and the last one."""
-    from undrift.run.forecast.play import next_frame
+    from undrift.run.forecast.recorder import next_frame
 
     name, timed = result.state["plan"]["names"][0], result.times is not None
     horizon = result.model.horizon

@@ -104,8 +104,8 @@ def run_and_report(
             left = f"the run in {folder} is finished; what is missing of it comes with --resume"
             with stop.interruptible():
                 if certify and not state["certificates"]:
-                    state = _certify(folder, state, bar)
-                page = _write_report(folder, bar) if report else None
+                    state = certify_folder(folder, state, bar)
+                page = write_page(folder, bar) if report else None
                 data = read_run(folder)
         except Interrupted as stopped:
             bar.close()
@@ -141,7 +141,8 @@ def default_folder(path: str) -> Path:
     return Path(f"{name}-run")
 
 
-def _certify(folder: Path, state: RunState, bar: ProgressBar) -> RunState:
+def certify_folder(folder: Path, state: RunState, bar: ProgressBar) -> RunState:
+    """Certify a finished run; why that is refused is printed."""
     from undrift.errors import ConditionError
     from undrift.run import certify_run
 
@@ -161,7 +162,8 @@ def _certify(folder: Path, state: RunState, bar: ProgressBar) -> RunState:
         return state
 
 
-def _write_report(folder: Path, bar: ProgressBar) -> Path:
+def write_page(folder: Path, bar: ProgressBar) -> Path:
+    """Write the report of a run, and return where it is."""
     from undrift.report import render
     from undrift.run import write_report
 
@@ -251,7 +253,7 @@ def run_live(
         live.finish()
     if out is not None and report:
         with ProgressBar(quiet) as bar:
-            _write_report(out, bar)
+            write_page(out, bar)
     if bad:
         return ExitCode.BAD_DATA
     return ExitCode.CHANGE_FOUND if changes else ExitCode.FINE

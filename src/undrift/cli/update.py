@@ -27,8 +27,8 @@ def update(
     """Learn the new rows of FILE where an earlier command stopped: nothing twice, the same bits as one long file.
 
     Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted. A
-    file that was learned already changes nothing: a note says so, and the exit code is 0. Exit code 6: a run with
-    --alert found changes in the new rows.
+    file that was learned already changes nothing: a note says so, and the exit code is 0. A run that was certified is
+    certified again, with all its files. Exit code 6: a run with --alert found changes in the new rows.
     """
     from undrift.fleet.state_store import STORE_FILE
     from undrift.run.state_file import find_kind
@@ -65,20 +65,31 @@ def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json
 
 def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
     from undrift._internal.stopping import Interrupted
+    from undrift.cli.run import certify_folder, write_page
     from undrift.cli.signals import stop_signals
-    from undrift.report import render
-    from undrift.run import update_run, write_report
+    from undrift.run import update_run
 
     left = f"{folder} is as it was before; give the same command again"
+    page = None
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
         try:
-            command = shlex.join(["undrift", *sys.argv[1:]])
-            done = update_run(folder, file, command=command, progress=bar.update, log=bar.log, stop=stop)
+            try:
+                command = shlex.join(["undrift", *sys.argv[1:]])
+                done = update_run(folder, file, command=command, progress=bar.update, log=bar.log, stop=stop)
+            except LearnedBeforeError:
+                with stop.interruptible():
+                    _complete_run(folder, bar, report=report)
+                raise
+            left = f"the rows are learned; what is missing in {folder} comes with the same command"
+            with stop.interruptible():
+                if done.state["certify"]:
+                    certify_folder(folder, done.state, bar)
+                if report and done.added:
+                    page = write_page(folder, bar)
         except Interrupted as stopped:
             bar.close()
             print_interrupted(str(stopped) or left)
             return stop.code
-    page = write_report(folder, render) if report and done.added else None
     facts = {"folder": str(folder), "report": None if page is None else str(page)}
     code = ExitCode.CHANGE_FOUND if done.changes else ExitCode.FINE
     if json:
@@ -91,6 +102,21 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
         print_error(f"{file} has no row that is new to {folder}")
     print(printable(f"everything is in {folder}" + (f"; report: {page}" if page else "")))
     return code
+
+
+def _complete_run(folder: Path, bar: ProgressBar, *, report: bool) -> None:
+    """Make the certificates and the report that an update which was stopped after its rows had no time for."""
+    from undrift.cli.run import certify_folder, write_page
+    from undrift.run.play.run_folder import REPORT, RunFolder
+    from undrift.run.play.state import NOT_CERTIFIED
+    from undrift.run.state_file import STATE
+
+    state, page = RunFolder(folder).state(), folder / REPORT
+    tried = state["certificates"] or any(note.startswith(NOT_CERTIFIED) for note in state["notes"])
+    if state.get("certify") and not tried:
+        certify_folder(folder, state, bar)
+    if report and page.is_file() and page.stat().st_mtime_ns < (folder / STATE).stat().st_mtime_ns:
+        write_page(folder, bar)
 
 
 def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:

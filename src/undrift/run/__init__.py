@@ -30,7 +30,6 @@ from undrift.run.forecast.keys import update_keys as update_keys
 from undrift.run.forecast.play import ForecastResult as ForecastResult
 from undrift.run.forecast.play import find_forecast as find_forecast
 from undrift.run.forecast.play import forecast_file as forecast_file
-from undrift.run.forecast.play import update_forecast as update_forecast
 from undrift.run.mix import MixResult as MixResult
 from undrift.run.mix import MixScore as MixScore
 from undrift.run.mix import mix_file as mix_file
@@ -41,6 +40,7 @@ from undrift.run.play.update import update_run as update_run
 from undrift.run.play.versions import Version as Version
 from undrift.run.play.versions import list_versions as list_versions
 from undrift.run.play.versions import rollback_run as rollback_run
+from undrift.run.service.served_forecasts import update_forecast as update_forecast
 from undrift.run.tables import unescape_formula as unescape_formula
 from undrift.stream.settings import FleetSettings as FleetSettings
 from undrift.stream.settings import ForecastSettings as ForecastSettings

@@ -4,10 +4,11 @@
 path, absolute  what was learned, as it was named and where it is; `absolute` is null for a pipe or a service
 sha256, size    of the file; null for a pipe or a service
 rows, skipped   how many of its rows were learned, and how many were not because they had been learned before
-line            of a run: where the last row that was learned stands in it
+line            of a run: the last line of which a row was learned
+rows_before     of a run: how many rows it had before it learned the first row of this file, or of what was added to it
 when, by        when learning began (UTC), and what learned: "run", "update", "live", "serve", "fleet", "forecast"; or
                 "model", a file with a model to begin with
-earlier         size and SHA-256 of the file before it grew, where it did
+earlier         size, SHA-256, `rows_before` and `line` of the file before it grew, where it did
 ```
 
 A file that grew extends its entry: it is one file, of which more was learned. Kinds of folders add names of their own.
@@ -44,8 +45,9 @@ def make_entry(source: Source | str, by: str) -> LedgerEntry:
 
 def extend_entry(entry: LedgerEntry, source: Source, by: str) -> LedgerEntry:
     """Return the entry of a file that grew, before anything of what was added is learned."""
-    before = {"size": entry["size"], "sha256": entry["sha256"]}
-    counts = {name: value for name, value in entry.items() if name not in _KINDS or name in ("rows", "skipped")}
+    before = {name: entry[name] for name in ("size", "sha256", "rows_before", "line") if name in entry}
+    new = (_KINDS.keys() - {"rows", "skipped"}) | {"rows_before"}
+    counts = {name: value for name, value in entry.items() if name not in new}
     return make_entry(source, by) | counts | {"earlier": [*entry.get("earlier", ()), before]}
 
 

@@ -19,6 +19,8 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 STATE = "run.json"
 FORMAT = 4
 """Of the folder; those of earlier formats, which no release wrote, are refused."""
+JOURNAL = "journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"
+"""Of a folder that is served: what came since its last commit, and the rows that wait for their labels."""
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
 COMMANDS = {"run": "undrift run", "fleet": "undrift fleet", "forecast": "undrift forecast"}

@@ -101,6 +101,12 @@ def join_parquet(parts: Sequence[Path], path: Path) -> None:
         scan_parts(parts).sink_parquet(path.absolute(), compression="zstd", maintain_order=True)
 
 
+def write_parquet(frame: DataFrame, path: Path) -> None:
+    """Write a table as Parquet."""
+    with _explain_engine():
+        frame.write_parquet(path)
+
+
 @contextlib.contextmanager
 def _explain_engine() -> Iterator[None]:
     """Raise what the disk answers to the engine, which writes by itself and wraps it, as it is."""

@@ -15,6 +15,7 @@ from undrift.fleet.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
 from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator
+from undrift.run.fleet.plan import read_plan
 from undrift.serve.keyed_models import FirstStates
 from undrift.serve.rows import KeyedRows
 
@@ -95,6 +96,8 @@ def begin_with_fleet(folder: Path) -> Iterator[KeyedBeginning]:
     """Give what a fleet's folder holds, which is read as long as this is open."""
     path = folder / STORE_FILE
     about = read_about(path)
+    if "file" in about:
+        read_plan(folder)  # refuses a fleet whose first file was not finished
     made = about.get("made") or lag_names(about["target"], about.get("lags", ()))
     if made:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -11,19 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix
-from undrift.errors import InputError, ModelFileError, RequestSizeError, UndriftError
+from undrift.errors import InputError, RequestSizeError
 from undrift.forecast import Forecaster
 from undrift.forecast.calendar import count_steps, usual_spacing
-from undrift.learners.serializable import pack_model, unpack_model
 from undrift.run.forecast.panel import PanelPlan
-from undrift.run.service.journal import Checkpoint, EntryKind, Journal
-from undrift.run.service.journaled_service import JournaledService, to_json
+from undrift.run.service.journal import Journal
+from undrift.run.service.journaled_service import JournaledService
+from undrift.run.service.served_forecasts import ServedForecasts
 from undrift.run.service.served_models import Cell, Row
 from undrift.serve.rows import read_number
 from undrift.stream.cells import UnreadableCell, parse_times
 
-ROWS_PER_SNAPSHOT = 500
-"""A restart repeats at most so many rows."""
 MOST_ROWS = 10_000
 """Rows of one request, those that were learned before included."""
 MOST_STEPS = 500
@@ -49,29 +47,35 @@ class _SeriesRows(NamedTuple):
 
 
 class ForecastService(JournaledService):
-    """A forecaster, and the journal of the rows it learned since it was first served.
+    """The forecaster of a folder, and the journal of the rows that came since the folder was committed.
 
     Parameters
     ----------
-    model
-        The forecaster to begin with, unless the journal knows a later one.
-    plan
-        The series, and how times are written.
-    last
-        Seconds since 1970 of the last row; None without times.
+    served
+        The forecaster.
     journal
         Where rows are written before they are acknowledged.
-    origin
-        Digest of the forecaster to begin with; a journal that began with another one is refused.
     """
 
-    def __init__(self, model: Forecaster, plan: PanelPlan, last: int | None, journal: Journal, origin: str) -> None:
+    def __init__(self, served: ServedForecasts, journal: Journal) -> None:
         super().__init__(journal)
-        self.plan, self._origin = plan, origin
-        self._first = pack_model(model), last
+        self._served = served
         self._restore()
-        if journal.last_snapshot() is None:
-            self.save()
+
+    @property
+    def model(self) -> Forecaster:
+        """The forecaster."""
+        return self._served.model
+
+    @property
+    def plan(self) -> PanelPlan:
+        """The series, and how times are written."""
+        return self._served.plan
+
+    @property
+    def last(self) -> int | None:
+        """Seconds since 1970 of the last row; None without times."""
+        return self._served.last
 
     def forecast(self, level: float | None = None) -> dict[str, Any]:
         """Return the next steps of every series, as JSON values."""
@@ -98,21 +102,17 @@ class ForecastService(JournaledService):
         new = self._read(rows)
         if len(new.values):
             with self._undo_if_refused():
-                self._play(new)
-                values = [[None if math.isnan(one) else one for one in row] for row in new.values.tolist()]
-                self.journal.append(EntryKind.VALUES, 1, to_json([values, new.times]))
+                self._served.learn(new.values, new.times, self.journal)
         return LearnedRows(len(new.values), len(rows) - len(new.values))
 
     def _tend(self) -> None:
-        """Take a snapshot when many rows have come since the last one."""
-        if self._unsaved >= ROWS_PER_SNAPSHOT:
+        """Commit the folder when many rows have come since the last commit, or some a while ago."""
+        if self._served.is_due():
             self.save()
 
     def save(self) -> None:
-        """Put everything into the journal's snapshot, so that a restart is quick."""
-        facts = json.dumps({"origin": self._origin, "last": self.last})
-        self.journal.save(Checkpoint(facts, pack_model(self.model), (), self.journal.last + 1))
-        self._unsaved = 0
+        """Commit the folder: what was learned is in its tables, its forecaster and its next steps."""
+        self._served.save(self.journal)
 
     def facts(self) -> dict[str, Any]:
         """Return how it is doing, as JSON values."""
@@ -128,39 +128,16 @@ class ForecastService(JournaledService):
         }
 
     def close(self) -> None:
-        """End in order: everything is saved, and the journal is closed."""
+        """End in order: everything is in the folder, and the journal is gone."""
         if self.is_restored:
             self.save()
         self.journal.close()
+        if self.is_restored:
+            self._served.end()
 
     def _read_journal(self) -> None:
-        """Become what the journal says: its snapshot, and every entry after it."""
-        saved = self.journal.last_snapshot()
-        file, self.last = self._first
-        try:
-            if saved is not None:
-                facts = json.loads(saved.facts)
-                if facts["origin"] != self._origin:
-                    where = self.journal.path
-                    raise InputError(f"{where}: it began with other forecasts; move its folder away to begin anew")
-                file, self.last = saved.model, facts["last"]
-            self.model, self._unsaved = unpack_model(Forecaster, file, "the saved forecaster"), 0
-            for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
-                values, times = json.loads(entry.body)
-                shape = (len(values), len(self.plan.names))
-                self._play(_SeriesRows(np.array(values, dtype=np.float64).reshape(shape), times))
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, UndriftError):
-                raise
-            raise ModelFileError(f"{self.journal.path}: damaged; move it away") from None
-
-    def _play(self, rows: _SeriesRows) -> None:
-        times = None if rows.times is None else np.array(rows.times, dtype="datetime64[s]")
-        before = self.model.rows
-        self.model.play(rows.values, times=times)
-        if rows.times is not None:
-            self.last = rows.times[-1]
-        self._unsaved += self.model.rows - before  # missing rows take as long as others when they are repeated
+        """Become what the folder holds, and what the journal says after it."""
+        self._served.restore(self.journal)
 
     def _read(self, rows: Sequence[Row]) -> _SeriesRows:
         """Return those rows that are later than the last one, as numbers."""
@@ -188,6 +165,9 @@ class ForecastService(JournaledService):
         """Refuse times that are between two rows, or too far ahead for one request."""
         if self.last is None or not times:
             return
+        back = next((one for before, one in itertools.pairwise(times) if one <= before), None)
+        if back is not None:
+            raise InputError(f"'{place}' goes back to {show_time(back)}; sort the rows and drop those that come twice")
         spacing = self.plan.spacing or usual_spacing(np.array([self.last, *times]))
         steps, fits = count_steps(self.last, np.array(times), spacing)
         every = f"rows are {spacing} seconds apart, the last one was at {self._show_last()}"

@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -85,6 +85,8 @@ class KeyedModels:
         Digest of what keys begin with; a journal that began with something else is refused.
     level
         Part of the labels that intervals are made to hold.
+    on_label
+        Called before a label is learned.
     """
 
     work_per_row = first_row = 1
@@ -98,9 +100,11 @@ class KeyedModels:
         *,
         origin: str,
         level: float = 0.9,
+        on_label: Callable[[], None] = lambda: None,
     ) -> None:
         self.pool, self.rows, self.level, self.target = pool, rows, check_level(level), rows.target
         self._journal, self._first, self._origin = journal, first, origin
+        self._on_label = on_label
         self.binary = pool.prototype.binary
         state_bytes = 8 * max(1, sum(pool.codec.sizes.values()))
         self.most_loaded = max(FEWEST_LOADED, LOADED_BYTES // state_bytes)
@@ -183,6 +187,8 @@ class KeyedModels:
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels, or close rows, but for those that are in what was saved of their key; return what changed."""
+        if any(y is not None for _, y in labels):
+            self._on_label()
         values = ((row, math.nan if y is None else float(y)) for row, y in labels)
         events = [event for row, y in values for event in self._tell(row, y, entry)]
         self._trim()

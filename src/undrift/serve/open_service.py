@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import undrift
-from undrift._internal.folder import Folder, regular_file
+from undrift._internal.folder import Folder
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
+from undrift.run.fleet.plan import SERVICE, note_service
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.panel import PanelPlan
 from undrift.run.service.begin import begin_run
-from undrift.run.service.served_run import open_journal, open_run
+from undrift.run.service.folder_journal import open_journal
+from undrift.run.service.served_forecasts import ServedForecasts, open_forecast_journal
+from undrift.run.service.served_run import open_run
 from undrift.run.service.service import HOLD, Service
 from undrift.run.state_file import find_kind
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
@@ -24,7 +27,6 @@ from undrift.serve.forecast_service import ForecastService
 from undrift.serve.keyed_models import KeyedModels
 from undrift.stream import Stream
 
-MODEL = "model.undrift"
 NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
 
 
@@ -83,16 +85,18 @@ def _open_keys(
 ) -> Iterator[Service]:
     """Give the service of a fleet's folder, or of a model for each key."""
     with contextlib.ExitStack() as held:
+        fleet = Folder(given, "fleet")
         if key is None:
-            held.enter_context(Folder(given, "fleet").hold_lock())
+            held.enter_context(fleet.hold_lock())
             beginning = held.enter_context(begin_with_fleet(given))
         else:
             beginning = begin_with_model(model_in_file(given), key, _digest(given))
-        folder = Folder(given / "service" if key is None else beside, "service", names=NAMES)
+        folder = Folder(given / SERVICE if key is None else beside, "service", names=NAMES)
         held.enter_context(folder.hold_lock())
         journal = held.enter_context(open_journal(folder, durable))
         pool, rows, first, origin = beginning
-        models = KeyedModels(pool, rows, journal, first, origin=origin, level=level)
+        note = functools.cache(lambda: note_service(fleet))  # once; what fails is tried again by the next label
+        models = KeyedModels(pool, rows, journal, first, origin=origin, level=level, on_label=note)
         service = Service(models, journal, hold=hold)
         yield service
         service.close()
@@ -130,7 +134,8 @@ def holds_forecasts(path: str | os.PathLike[str]) -> bool:
 def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[ForecastService]:
     """Give the service of a folder that `undrift forecast` made; no other process writes there meanwhile.
 
-    Its journal lies in `service` inside the folder; when it ends in order, the forecaster as it is then lies there too.
+    Rows are in its journal before they are acknowledged, and in the folder's tables, forecaster and next steps once a
+    minute and when it ends; then the journal is gone.
 
     Parameters
     ----------
@@ -148,13 +153,8 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
             raise InputError(f"{path}: forecasters of many keys cannot be served yet; use update")
         if state["settings"].get("candidate"):
             raise InputError(f"{path}: forecasts beside candidates of your own cannot be served yet; use update")
-        plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
-        digest = hashlib.sha256(regular_file(given.path, state["files"]["model"]).read_bytes()).hexdigest()
-        folder = Folder(given.path / "service", "service", names=NAMES)
-        with folder.hold_lock(), open_journal(folder, durable) as journal:
-            service = ForecastService(given.read_model(state), plan, state["last"], journal, digest)
+        served = ServedForecasts(given)
+        with open_forecast_journal(given, durable=durable) as journal:
+            service = ForecastService(served, journal)
             yield service
             service.close()
-            if service.is_restored:
-                with folder.new_file(MODEL) as temporary:
-                    service.model.save(temporary)

@@ -10,12 +10,14 @@ import numpy as np
 
 from ..outcome import Answers, PathDriver, Refused
 from ..scenarios import CUT, FEATURES, Reference, Scenario
-from .commands import parse_json, require, write_csv
+from .commands import json_row, parse_json, require, write_csv
 
 HORIZON = 3
 FORECAST_ROWS = dict.fromkeys(FEATURES, 85) | {"certificates": 200}
 """Rows of a scenario, fewer than elsewhere as each costs more."""
-BY_ITSELF = ("elapsed", "delay", "lag", "calendar", "resume", "certify")
+FORECAST_SERVED = 75
+"""Rows up to which a service learns where an update follows it."""
+BY_ITSELF = ("elapsed", "delay", "lag", "calendar", "resume", "certify", "update")
 """Features that forecasts have without an option."""
 
 
@@ -47,18 +49,31 @@ class Forecast(PathDriver):
 def forecast_file(
     scenario: Scenario, folder: Path, columns: dict[str, list[Any]], *arguments: str, rows_at_once: int = 1
 ) -> Path:
-    """Forecast a file with the options that ask for the feature; `each` are its rows at one time."""
+    """Forecast a file with the options that ask for the feature, in parts where it is about going on."""
     out, words = folder / "forecasts", [*forecast_options(scenario), *arguments]
     asked, first = scenario.options, slice(0, CUT * rows_at_once)
-    cuts = [first, slice(None)] if "resume" in asked or "delay" in asked else [slice(None)]
+    cuts = [first, slice(None)] if {"resume", "delay", "update"} & asked.keys() else [slice(None)]
     for k, part in enumerate(cuts):
         late = asked.get("delay", 0) * rows_at_once if part is first else 0
         file = write_csv(folder / f"rows {k}.csv", hide_labels(columns, first.stop - late if late else None), part)
+        if k and "update" in asked:
+            _serve_rows(scenario, out)
+            file = write_csv(folder / "later.csv", columns, slice(FORECAST_SERVED, None))
         if k:
             require("update", out, file, "--no-report", "--quiet")
         else:
             require("forecast", file, *words, "--out", out, "--no-report", "--quiet")
     return out
+
+
+def _serve_rows(scenario: Scenario, out: Path) -> None:
+    """Serve the rows after the first file, one by one."""
+    from undrift.serve.open_service import open_forecasts
+
+    with open_forecasts(out) as service:
+        for k in range(CUT, FORECAST_SERVED):
+            row = json_row(scenario.columns, k)
+            service.learn([{"time": row["time"], "y": row["y"]}])
 
 
 def hide_labels(columns: dict[str, list[Any]], begin: int | None) -> dict[str, list[Any]]:

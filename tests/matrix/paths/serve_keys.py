@@ -12,7 +12,7 @@ from ..scenarios import CUT, SERVED, Reference, Scenario
 from .commands import json_row, require, require_option, write_csv
 from .fleet import fleet_options, read_fleet
 from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns, scenarios_by_key
-from .serve import answer_columns, expect_served, forget_served, learn_label
+from .serve import answer_columns, expect_served, learn_label
 
 
 class ServeKeys(PathDriver):
@@ -30,10 +30,7 @@ class ServeKeys(PathDriver):
         return expect_keys(scenario, reference, expect_served)
 
     def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what is watched by key, and what becomes of rows that the service learned."""
-        if "update" in scenario.options:
-            alone = [forget_served(own).columns["yhat"] for own in scenarios_by_key(scenario).values()]
-            return {"what the service learned is not known": Answers({"yhat": join_keys(alone)})}
+        """Return what is watched by key."""
         return {"coverage of intervals alone": Answers({"events": np.array(["coverage fell"])}, single=True)}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:

@@ -59,6 +59,26 @@ def whole(tmp_path):
     return tmp_path / "whole"
 
 
+def test_a_full_disk_is_one_sentence_and_leaves_the_folder_as_it_was(tmp_path, whole, monkeypatch, capsys):
+    first = write(tmp_path / "first.csv", hours(150), seasonal(150, 12), keep=range(100))
+    words = ["forecast", str(first), "-t", "value", "-H", "5", "-o", str(tmp_path / "out"), "--no-report"]
+    update = ["update", str(tmp_path / "out"), str(tmp_path / "whole.csv"), "--no-report"]
+
+    def fill(*_, **__):
+        raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+    for command in (words, update):
+        before = {file.name: file.read_bytes() for file in (tmp_path / "out").glob("[!.]*")}
+        with monkeypatch.context() as patch:
+            patch.setattr(pl.DataFrame, "write_parquet", fill)
+            assert run(command) == 1
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert error.endswith("out: the disk is full; make room, then give the same command again")
+        assert {file.name: file.read_bytes() for file in (tmp_path / "out").glob("[!.]*")} == before
+        assert run(command) == 0
+    assert_same(tmp_path / "out", whole)
+
+
 def test_a_file_becomes_forecasts_scores_and_a_report(tmp_path, capsys):
     path = write(tmp_path / "a.csv", hours(120), seasonal(120, 12))
     out = tmp_path / "out"

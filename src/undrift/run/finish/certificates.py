@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undrift._internal.stopping import StopRequest
 from undrift._typing import Matrix, Vector
-from undrift.errors import ConditionError, DataError, InputError
+from undrift.errors import ConditionError, InputError
 from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.design import centre_comparators
@@ -24,12 +25,14 @@ from undrift.online.estimator import OnlineEstimator
 from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify, comparators
 from undrift.run.finish.run_data import read_numbers
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.runner import play_file
+from undrift.run.play.run_loop import RunLoop
 from undrift.run.play.state import NOT_CERTIFIED, RunState, settings_of
-from undrift.run.read.rows_in_order import load_rows
-from undrift.run.read.source import Source
+from undrift.run.play.update import learn_more, learned_batches, list_learned
+from undrift.run.read.rows_in_order import encode_rows
 from undrift.stream.extras import polars
+from undrift.stream.features import Features
 from undrift.stream.model import make_model
+from undrift.stream.schema import Schema
 from undrift.trace import Trace
 
 MAX_ROUNDS = 200_000
@@ -48,7 +51,7 @@ CertifyProgress = Callable[[str, float], object]
 
 
 def ignore_progress(doing: str, done: float) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class _LinearLeaves:
@@ -184,7 +187,7 @@ def _ratio(found: Certificate, comparator_loss: float) -> float:
 def _certify_rows(
     folder: RunFolder, state: RunState, progress: CertifyProgress
 ) -> tuple[list[CertificateEntry], list[str]]:
-    """Return the certificates of a run and notes about them; the source is read again."""
+    """Return the certificates of a run and notes about them; its files are read again."""
     if state["task"] == "multiclass":
         raise ConditionError(
             f"{folder.path}: proofs cover runs that predict a number or one of two classes, and this one predicts one "
@@ -207,12 +210,13 @@ def _certify_rows(
             f"{folder.path}: certifying {rounds:,} rounds of {width:,} columns would take many minutes; leave columns "
             "out (--drop, --features)"
         )
-    source = _source(folder, state)
-    names, loaded, _ = load_rows(source, rounds)
-    rows, y = Table(names, loaded.Z), loaded.y
+    files = list_learned(folder, state)
+    features = Features(settings, Schema.from_dict(state["plan"], state["plan"]["time"]))
+    loaded = encode_rows(features, learned_batches(files, features), rounds)
+    rows, y = Table(features.names, loaded.Z), loaded.y
     yhat = table["yhat"].fill_null(math.nan).to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
-        raise ConditionError(f"{folder.path}: the labels in its predictions are not those of {source.name}")
+        raise ConditionError(f"{folder.path}: the labels in its predictions are not those of {files[0].path}")
     model = make_model(settings, state["task"])
     notes = []
     if rounds < np.count_nonzero(known):
@@ -223,26 +227,8 @@ def _certify_rows(
     return certificates(model, rows, y, yhat, progress), notes
 
 
-def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Source:
-    """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
-    where = state["learned"][0]
-    if any(entry["by"] in ("live", "serve") for entry in state["learned"]):
-        raise ConditionError(f"{folder.path}: its rows came one by one, and labels after them; certify runs of files")
-    if len(state["learned"]) > 1:
-        raise ConditionError(f"{folder.path}: its rows came from several files; certify a run of one file")
-    if where["sha256"] is None or where["absolute"] is None:
-        raise ConditionError(f"{folder.path}: rows of the standard input are gone; certify runs of files")
-    try:
-        source = Source(where["absolute"], settings_of(folder.path, state), size=None if whole else where["size"])
-    except (InputError, DataError) as error:
-        raise ConditionError(f"{folder.path}: its rows cannot be read again: {error}") from None
-    if source.digest() != where["sha256"]:
-        raise ConditionError(f"{folder.path}: {where['path']} has changed since the run; certify needs the same rows")
-    return source
-
-
 def certify_run(out: str | Path, progress: CertifyProgress = ignore_progress) -> RunState:
-    """Certify a finished run, and keep the certificates in its folder.
+    """Certify a finished run, and keep the certificates in its folder; an update makes them anew.
 
     `progress` is called with what is being done, and with the share of all that is done.
     """
@@ -258,26 +244,38 @@ def certify_run(out: str | Path, progress: CertifyProgress = ignore_progress) ->
             found, notes = _certify_rows(folder, state, progress)
         except ConditionError as error:
             why = str(error).removeprefix(f"{folder.path}: ")
-            folder.write_state(state | {"notes": [*state["plan"]["notes"], f"{NOT_CERTIFIED}: {why}."]})
+            notes = [f"{NOT_CERTIFIED}: {why}."]
+            folder.write_state(state | {"certify": True, "notes": [*state["plan"]["notes"], *notes]})
             raise
-        state["certificates"], state["notes"] = found, [*state["plan"]["notes"], *notes]
+        state |= {"certify": True, "certificates": found, "notes": [*state["plan"]["notes"], *notes]}
         folder.write_state(state)
     return state
 
 
 def replay_run(out: str | Path) -> bool:
-    """Play a finished run again; return whether it predicts the same bits."""
+    """Play a finished run again, with its updates; return whether it predicts the same bits."""
     folder = RunFolder(out)
     state = folder.state()
+    first, *later = list_learned(folder, state)
     with tempfile.TemporaryDirectory() as temporary:
-        again = play_file(_source(folder, state, whole=True).name, temporary, settings_of(folder.path, state))
-        mine, theirs = folder.table(state), RunFolder(temporary).table(again)
+        twin = RunFolder(temporary)
+        with twin.hold_lock():
+            loop = RunLoop(first.open(), twin, "", _ignore, versions=0)
+            loop.start(None)
+            again = loop.play_all(_ignore, StopRequest(None))
+            for file in later:
+                again = learn_more(twin, again, file.open(), log=_ignore).state
+        mine, theirs = folder.table(state), twin.table(again)
     return mine.columns == theirs.columns and all(
         mine[name].equals(theirs[name], null_equal=True)
         if mine[name].dtype == polars("a replay").String
         else mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes()
         for name in mine.columns
     )
+
+
+def _ignore(report: object) -> None:
+    """Do nothing."""
 
 
 PIECES, ROUNDS_PER_PIECE, ROUNDS_PER_COLUMN = 20, 50, 2

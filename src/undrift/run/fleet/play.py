@@ -18,7 +18,7 @@ from undrift.fleet import FleetRun
 from undrift.fleet.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.columns import infer_fleet_columns
-from undrift.run.fleet.plan import FleetPlan, read_plan
+from undrift.run.fleet.plan import FleetPlan, read_plan, refuse_served
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
@@ -123,6 +123,7 @@ def _find_learned(folder: Folder, digest: str) -> list[LedgerEntry]:
     learned = read_plan(folder.path).learned if (folder.path / STATE).exists() else []
     if not learned or learned[0]["source"] != digest:
         return []
+    refuse_served(folder.path, learned)
     if learned[0]["sha256"] != digest:
         raise InputError(
             f"{folder.path}: this file was learned, and since then rows that were added to it; learn further ones with "
@@ -303,6 +304,7 @@ def update_fleet(
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
             plan = read_plan(fleet_folder.path)
+            refuse_served(fleet_folder.path, plan.learned)
             if was_learned(plan.learned, digest):
                 raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
             grown = find_grown(plan.learned, source)

@@ -11,7 +11,7 @@ from undrift.errors import ConditionError, InputError
 from undrift.forecast.step_certificates import StepCertificate, certify_steps
 from undrift.regret import comparators
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.play import read_tables
+from undrift.run.forecast.recorder import read_tables
 from undrift.stream.settings import ForecastSettings
 
 STEPS, SERIES = 5, 3

@@ -7,6 +7,7 @@ values-*.parquet         the values as they were learned: time and one column fo
 next.csv                 the next steps: series, step, time, forecast, lower, upper
 model-*.undrift          the forecaster after the last row, for `Forecaster.load`
 report.html              when a report was asked for
+journal.sqlite           while a service runs, or after it was killed: the rows that came since the last commit
 ```
 
 With a forecaster for each key there are, in place of values and model:
@@ -28,14 +29,18 @@ from pathlib import Path
 from typing import Any
 
 from undrift._internal.folder import Folder, regular_file
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.forecast import Forecaster
 from undrift.run.ledger import require_ledger
-from undrift.run.state_file import STATE, explain_damage, read_state, write_state
+from undrift.run.state_file import JOURNAL, STATE, explain_damage, read_state, write_state
+from undrift.run.tables import write_parquet
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
-NAMES = r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
+NAMES = (
+    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
+    r"|journal\.sqlite(-wal|-shm)?"
+)
 
 
 class ForecastFolder:
@@ -52,9 +57,14 @@ class ForecastFolder:
 
     @contextlib.contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Keep other writers out."""
+        """Keep other writers out; what fails leaves the last commit and nothing else."""
         with self.files.hold_lock():
-            yield
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(UndriftError):
+                    self.sweep(self.read_state() if self.exists else None)
+                raise
 
     def read_state(self) -> dict[str, Any]:
         """Return what `run.json` holds."""
@@ -64,6 +74,9 @@ class ForecastFolder:
                 state[name]
             require_ledger(state["learned"])
             files = state["files"]
+            link = state.get("journal")
+            if link is not None and not isinstance(link, dict):
+                raise TypeError(f"'journal' is {type(link).__name__}")
             if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
                 raise TypeError("'files' must hold names")
         return state
@@ -90,35 +103,50 @@ class ForecastFolder:
         names["model"] = self.files.next_free_name("model-", ".undrift", number)
         with self.files.new_file(names["model"], durable=False) as path:
             model.save(path)
-        names["next"] = NEXT
-        self.files.put(NEXT, ahead, durable=False)
-        return self._put_state({**state, "commits": number, "files": names})
+        return self.commit_state({**state, "commits": number, "files": {**names, "next": NEXT}}, ahead)
 
     def commit_tables(self, state: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
         """Write the tables of many keys and at last the state, which names models and forecasts written before."""
         number = int(state["commits"]) + 1
-        return self._put_state({**state, "commits": number, "files": self._write_tables(tables, number)})
+        return self.commit_state({**state, "commits": number, "files": self._write_tables(tables, number)})
 
     def _write_tables(self, tables: dict[str, Any], number: int) -> dict[str, str]:
         names = {}
         for name, frame in tables.items():
             names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
             with self.files.new_file(names[name], durable=False) as path:
-                frame.write_parquet(path)
+                write_parquet(frame, path)
         return names
 
-    def _put_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Put the state in place, and drop files that it does not name."""
-        self.files.put(STATE, write_state(state, "forecast"))
-        more = [*state.get("parts", ()), *(one["name"] for one in state.get("shards", ()))]
-        self.files.delete_except([STATE, REPORT, *state["files"].values(), *more])
+    def commit_state(self, state: dict[str, Any], ahead: bytes | None = None) -> dict[str, Any]:
+        """Put the next steps, if there are new ones, and the state in place, and drop files that it does not name."""
+        with self.files.new_file(STATE) as temporary:
+            temporary.write_bytes(write_state(state, "forecast"))  # a full disk is noticed before anything is replaced
+            if ahead is not None:
+                self.files.put(NEXT, ahead, durable=False)
+        with contextlib.suppress(UndriftError):  # the next commit drops those that stay
+            self.sweep(state)
         return state
+
+    def sweep(self, state: dict[str, Any] | None) -> None:
+        """Drop files of ours that a state does not name; all of them if there is none."""
+        self.files.delete_except(() if state is None else [REPORT, *_named_files(state)])
+
+    def adopt_files(self, state: dict[str, Any]) -> None:
+        """Count the files a state names as ours if no list says whose they are: the list may be lost in a copy."""
+        self.files.adopt(*(name for name in _named_files(state) if not self.files.knows(name)))
 
     def put_report(self, write: Any) -> Path:
         """Let `write` make the report at a path, and put it into the folder."""
         with self.files.new_file(REPORT) as path:
             write(path)
         return self.path / REPORT
+
+
+def _named_files(state: dict[str, Any]) -> list[str]:
+    shards = (one["name"] for one in state.get("shards", ()))
+    journal = JOURNAL if state.get("journal") else ()
+    return [STATE, *state["files"].values(), *state.get("parts", ()), *shards, *journal]
 
 
 def require_free(folder: ForecastFolder, *, force: bool) -> None:

@@ -23,10 +23,12 @@ from undrift.learners.serializable import warn_if_level_differs
 from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
-from undrift.run.forecast.play import Log, forecast_frame, instants, next_frame
+from undrift.run.forecast.play import Log
+from undrift.run.forecast.recorder import forecast_frame, instants, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.source import Source
+from undrift.run.tables import write_parquet
 from undrift.stream.extras import polars
 from undrift.stream.settings import ForecastSettings
 
@@ -225,7 +227,7 @@ class _KeyPass:
         if self.frames:
             name = files.next_free_name("forecasts-", ".parquet", state["commits"] + 1)
             with files.new_file(name, durable=False) as path:
-                pl.concat(self.frames).write_parquet(path)
+                write_parquet(pl.concat(self.frames), path)
             state["parts"].append(name)
             self.frames = []
         self.state |= self.folder.commit_tables(state, tables)

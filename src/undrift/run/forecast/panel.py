@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix
-from undrift.errors import DataError
+from undrift.errors import DataError, InputError
 from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
+from undrift.forecast.forecast_input import LONGEST_GAP
 from undrift.run.forecast.columns import (
     CandidateColumns,
     find_candidates,
@@ -102,6 +103,34 @@ def read_panel(
     if time is None:
         raise DataError(f"{source.name}: several series need a column with times; name it with --time")
     return _on_grid(source, cells, names, time, clock, plan, after, notes)
+
+
+def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, last: int | None) -> Panel:
+    """Return rows that came one by one as a panel; rows that are missing between their times are NaN.
+
+    Parameters
+    ----------
+    plan
+        What the first file decided.
+    values
+        (n, series).
+    times
+        Seconds since 1970, later from row to row, on the grid of the rows so far; None without times.
+    last
+        The time of the last row so far.
+    """
+    if times is not None and last is not None and len(times):
+        spacing = plan.spacing or usual_spacing(np.append(last, times))
+        steps, _ = count_steps(last, times, max(spacing, 1))
+        gaps = np.diff(steps, prepend=0)
+        if not 0 < gaps.min() <= gaps.max() <= LONGEST_GAP:
+            raise InputError("times must go forward, from row to row; sort the rows and drop those that come twice")
+        plan, given = plan._replace(spacing=spacing), values
+        values = np.full((int(steps[-1]), values.shape[1]), np.nan)
+        values[steps - 1] = given
+        times = later_times(last, np.arange(1, len(values) + 1), spacing)
+    own = np.empty((*values.shape, 0, 0))
+    return Panel(plan, times, values, np.empty((len(values), 0)), own, (), 0)
 
 
 class KeyCells(NamedTuple):

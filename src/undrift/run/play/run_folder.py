@@ -29,7 +29,7 @@ from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.run.play.state import RunState, read_run, version_files
-from undrift.run.state_file import STATE, write_state
+from undrift.run.state_file import JOURNAL, STATE, write_state
 from undrift.run.tables import cut_parquet, join_parquet, scan_parts, table_shape
 from undrift.stream import Stream
 from undrift.stream.extras import polars
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from polars import DataFrame
 
 REPORT, EVENTS = "report.html", "events.jsonl"
-JOURNAL = "journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"
-"""What a service was asked and told since the last commit, and the rows that wait for their labels."""
 FINAL = ("predictions.parquet", "model.undrift", "trace.undrift", STATE, REPORT)
 """Names of a finished run."""
 NAMES = (

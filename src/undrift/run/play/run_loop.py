@@ -172,6 +172,8 @@ class RunWriter:
         self.folder, self.recorder = folder, recorder
         self.keep_versions = KEPT_VERSIONS if versions is None else versions
         self._asked_versions = versions
+        self._certify = False  # whether certificates were asked for; they are made after the last commit
+        self._limit = recorder.stream.settings.limit  # of the first file; later rows are learned without one
         self.learned: list[LedgerEntry] = []
         """The ledger; rows that come count for `entry`, which is in it."""
         self.entry: LedgerEntry = {}
@@ -208,6 +210,7 @@ class RunWriter:
         self.parts, self.batches, self.journal = list(state["parts"]), state["batches"], state.get("journal")
         self.updating = self.updating or FINAL[0] in self.parts  # a name that counts is not written over
         self._last, self.learned = state, copy.deepcopy(state["learned"])
+        self._certify, self._limit = bool(state.get("certify")), state["settings"].get("limit")
         if self._asked_versions is None:
             self.keep_versions = state["keep_versions"]
         for part in self.parts:
@@ -223,7 +226,9 @@ class RunWriter:
     def learn_from(self, entry: LedgerEntry, place: int | None = None) -> None:
         """Count the rows to come for an entry of the ledger, a new one or that at a place, in which they are added."""
         put_entry(self.learned, place, entry)
-        self.entry, self._rows_of_others = entry, self.recorder.features.rows - entry["rows"]
+        rows = self.recorder.features.rows
+        entry.setdefault("rows_before", rows)
+        self.entry, self._rows_of_others = entry, rows - entry["rows"]
 
     def keep_version(self) -> RunState:
         """Commit what was learned as a version to which `rollback_run` can go back; the run goes on.
@@ -268,10 +273,11 @@ class RunWriter:
             "naive_lags": recorder.lags,
             "scores": recorder.latest_scores(),
             "plan": features.schema.as_dict(),
-            "settings": stream.settings.as_dict(),
+            "settings": stream.settings.replace(limit=self._limit).as_dict(),
             "learned": [{**entry} for entry in self.learned],
             "provenance": self.provenance | {"seconds": self._seconds + time.monotonic() - self._began},
             "certificates": [],
+            "certify": self._certify,
             "problems": features.all_problems(),
             "notes": list(features.schema.notes),
             "latest": features.latest_time,
@@ -341,10 +347,9 @@ class RunWriter:
             )
             for table in _join_tables(tables)
         ]
-        last = tables[-1]["line"]
-        if len(last):
-            self.entry["line"] = int(last[-1])
         frame = pl.concat(frames, how="diagonal", rechunk=True).with_columns(pl.col(pl.Float64).fill_nan(None))
+        if len(frame):
+            self.entry["line"] = max(self.entry.get("line", 0), int(frame["line"].max()))
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
         self.parts.append(name)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -71,16 +71,22 @@ def _cut(columns: dict[str, Cells], a: int, b: int) -> dict[str, Cells]:
 
 
 def load_rows(source: Source, rounds: int) -> tuple[list[str], Rows, Schema]:
-    """Return the names of the features, rows of a source up to so many labelled ones, and what the columns are.
-
-    The feature of a text that first appears further down is 0 in the rows before.
-    """
+    """Return the names of the features, rows of a source up to so many labelled ones, and what the columns are."""
     first, batches = read_rows(source)
     schema = infer_schema(first)
     features = Features(source.settings, schema)
-    parts, left = [], rounds
-    for batch in batches:
-        rows = features.encode(batch, source)
+    rows = encode_rows(features, ((source, batch) for batch in batches), rounds)
+    return features.names, rows, schema
+
+
+def encode_rows(features: Features, batches: Iterable[tuple[Source, RowBatch]], rounds: int) -> Rows:
+    """Return the rows of batches, each from its source, as a model sees them, up to so many labelled ones.
+
+    The feature of a text that first appears further down is 0 in the rows before.
+    """
+    parts, left, name = [], rounds, ""
+    for source, batch in batches:
+        rows, name = features.encode(batch, source), source.name
         reached = np.flatnonzero(np.cumsum(~np.isnan(rows.y)) == left)
         count = int(reached[0]) + 1 if len(reached) else len(rows.y)
         parts.append(rows.between(0, count))
@@ -88,8 +94,8 @@ def load_rows(source: Source, rounds: int) -> tuple[list[str], Rows, Schema]:
         if left <= 0:
             break
     if left == rounds:
-        raise DataError(f"{source.name}: no row is left to learn from; see --missing")
-    return features.names, _join(parts, len(features.names)), schema
+        raise DataError(f"{name}: no row is left to learn from; see --missing")
+    return _join(parts, len(features.names))
 
 
 def _join(parts: Sequence[Rows], width: int) -> Rows:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift._internal.folder import Folder
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
 from undrift.events import Event
@@ -22,10 +19,11 @@ from undrift.online.estimator import OnlineEstimator
 from undrift.run.ledger import make_entry
 from undrift.run.play.live import refuse_slips
 from undrift.run.play.recorder import ROWS_PER_LOOK, RunRecorder, RunWatch
-from undrift.run.play.run_folder import JOURNAL, RunFolder
+from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import RunWriter
 from undrift.run.play.state import RunState, settings_of
-from undrift.run.service.journal import Checkpoint, Journal, WaitingRow
+from undrift.run.service.folder_journal import Link, begin_link, commit_with_journal, find_facts, open_journal
+from undrift.run.service.journal import Journal, WaitingRow
 from undrift.run.service.recent import RecentRounds, Round
 from undrift.run.service.served_models import (
     Answer,
@@ -168,34 +166,21 @@ class ServedRun:
 
     def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
         """Become what the folder holds; return the number of the last entry in it, and the facts of the service."""
-        held = self._load().get("journal")
+        held: Link | None = self._load().get("journal")
         if self.writer.entry["by"] != "serve":
             self.writer.learn_from(make_entry("undrift serve", "serve"))
+        instead = f"put it back, or give up the rows that wait for their labels: undrift rollback {self.folder.path}"
         with explain_damage(self.folder.path):
-            if held is None or held["id"] is None:
-                if journal.last or journal.newest_row():
-                    raise ModelFileError(
-                        f"{journal.path}: not the journal of this run as it is now; move it away to begin a new one"
-                    )
+            facts = find_facts(journal, held, "run", instead)
+            if held is None or facts is None:
                 self.first_row = int((held or {}).get("next_row", 1))
-                self.writer.journal = {"id": uuid.uuid4().hex, "sequence": 0}
+                self.writer.journal = begin_link()
                 return None
-            sequence = held["sequence"]
-            if type(sequence) is not int:
-                raise TypeError(f"'sequence' is {type(sequence).__name__}")
-        if not journal.last and journal.last_snapshot() is None:
-            raise ModelFileError(
-                f"{journal.path}: empty, or missing, though this run was served; put it back, or give up the rows that "
-                f"wait for their labels: undrift rollback {self.folder.path}"
-            )
-        facts = json.loads(journal.snapshot_at(sequence).facts)
-        if facts["id"] != held["id"]:
-            raise ModelFileError(f"{journal.path}: the journal of another run; put the right one back")
         self._recent.resume(facts["recent"])
         if "watch" in facts and self.recorder.watch is None:
             self._watch.resume(facts["watch"], [])
-        self._saved, self._is_committed = sequence, True
-        return sequence, facts
+        self._saved, self._is_committed = held["sequence"], True
+        return held["sequence"], facts
 
     def save(self, journal: Journal, facts: Mapping[str, Any], *, everything: bool) -> None:
         """Commit the folder, and let the journal forget what it holds then."""
@@ -205,14 +190,15 @@ class ServedRun:
         self.writer.journal |= {"sequence": journal.last, "next_row": facts["next_row"]}
         own = {"id": self.writer.journal["id"], "recent": self._recent.state()}
         own |= {} if self.recorder.watch is not None else {"watch": self._watch.state()}
-        text = json.dumps({**facts, **own}, allow_nan=False)
-        journal.announce(text)
-        self.writer.batches += 1
-        self.writer.join_alike_parts()
         old = time.monotonic() - self._versioned > SECONDS_PER_VERSION
-        self.writer.commit("finished", make_version=old)
+
+        def commit() -> None:
+            self.writer.batches += 1
+            self.writer.join_alike_parts()
+            self.writer.commit("finished", make_version=old)
+
+        commit_with_journal(journal, {**facts, **own}, commit)
         self._versioned = time.monotonic() if old else self._versioned
-        journal.save(Checkpoint(text, b"", (), journal.last + 1))
         self._is_committed = True
         self._saved, self._saved_when = journal.last, time.monotonic()
 
@@ -464,11 +450,3 @@ def open_run(
             service.close()
             if service.is_restored:
                 run.finish()
-
-
-@contextlib.contextmanager
-def open_journal(folder: Folder, durable: bool) -> Iterator[Journal]:
-    """Give the journal in a service's folder, which is locked; it is closed whatever happens."""
-    folder.claim(*JOURNAL)
-    with contextlib.closing(Journal(folder.path / JOURNAL[0], durable=durable)) as journal:
-        yield journal
