@@ -351,7 +351,7 @@ def test_a_snapshot_does_not_grow_with_the_rows_that_wait(model_file, rows_with_
             for begin in range(40, 160, 40):
                 service.predict(as_rows(Z[begin : begin + 40]))
             service.save()
-            (file,) = model_file.with_name("model-service").glob("model-*.undrift")
+            (file,) = model_file.with_name("model-service").glob("model-0*.undrift")
             sizes.append(file.stat().st_size)
         assert service.waiting == 360
         assert max(sizes) < 1.01 * min(sizes)

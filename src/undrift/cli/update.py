@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ def update(
     file: Annotated[
         str, typer.Argument(help="File with new rows, or the old file with rows added.", show_default=False)
     ],
+    versions: options.Versions = None,
     report: options.Report = True,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -33,13 +36,16 @@ def update(
     from undrift.fleet.state_store import STORE_FILE
     from undrift.run.state_file import find_kind
 
-    kinds = {"forecast": _update_forecast, "run": _update_run, "fleet": _update_fleet}
-    unfinished = "fleet" if os.path.lexists(folder / STORE_FILE) else ""
-    found = kinds.get(find_kind(folder) or unfinished)
+    run = partial(_update_run, versions=versions)
+    kinds: dict[str, Callable[..., int]] = {"forecast": _update_forecast, "run": run, "fleet": _update_fleet}
+    kind = find_kind(folder) or ("fleet" if os.path.lexists(folder / STORE_FILE) else "")
+    found = kinds.get(kind)
     if found is None:
         raise InputError(
             f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"
         )
+    if versions is not None and kind != "run":
+        raise InputError(f"{folder}: only runs keep versions, and this is the folder of a {kind}; leave --versions out")
     try:
         return found(folder, file, report=report, quiet=quiet, json=json)
     except LearnedBeforeError as note:  # as when a job delivers a file twice
@@ -63,7 +69,7 @@ def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json
     return 0
 
 
-def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
+def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool, versions: int | None) -> int:
     from undrift._internal.stopping import Interrupted
     from undrift.cli.signals import stop_signals
     from undrift.report import render
@@ -73,7 +79,9 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
         try:
             command = shlex.join(["undrift", *sys.argv[1:]])
-            done = update_run(folder, file, command=command, progress=bar.update, log=bar.log, stop=stop)
+            done = update_run(
+                folder, file, command=command, progress=bar.update, log=bar.log, stop=stop, versions=versions
+            )
         except Interrupted as stopped:
             bar.close()
             print_interrupted(str(stopped) or left)

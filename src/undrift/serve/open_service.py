@@ -36,6 +36,7 @@ def open_service(
     level: float | None = None,
     hold: float | None = HOLD,
     durable: bool = False,
+    versions: int | None = None,
 ) -> Iterator[Service]:
     """Give the service of a run's or a fleet's folder, or of a model file; no other process writes there meanwhile.
 
@@ -58,6 +59,9 @@ def open_service(
         wait.
     durable
         Whether what was answered survives a power cut (slower), not only a kill of the process.
+    versions
+        How many versions the folder of a run keeps for `rollback_run`, the current one counted; None: 5, or as many as
+        before. A service makes one when it ends, and one a day.
     """
     given = Path(path)
     if not given.exists():
@@ -68,11 +72,15 @@ def open_service(
         )
     beside = given.with_name(f"{given.stem}-service")
     if (given / STORE_FILE).is_file() or key is not None:
+        if versions is not None:
+            raise InputError(f"{given}: models by key keep no versions; leave --versions away")
         opened = _open_keys(given, beside, key, 0.9 if level is None else level, hold, durable)
     else:
         if not given.is_dir():
             begin_run(beside, given, _stream_in_file(given))
-        opened = open_run(given if given.is_dir() else beside, level=level, hold=hold, durable=durable)
+        opened = open_run(
+            given if given.is_dir() else beside, level=level, hold=hold, durable=durable, versions=versions
+        )
     with opened as service:
         yield service
 

@@ -124,14 +124,16 @@ class ServedRun:
         Of a finished run, locked by this process.
     level
         Part of the labels that intervals are made to hold; None: what the run says.
+    versions
+        How many versions the folder keeps, as for `RunWriter`.
     """
 
-    def __init__(self, folder: RunFolder, *, level: float | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: RunFolder, *, level: float | None = None, versions: int | None = None) -> None:
+        self.folder, self._versions = folder, versions
         self._level = None if level is None else check_level(level)
         self.first_row = 1
         self._load()
-        self._began, self._versioned = self._saved, time.monotonic()
+        self._versioned = time.monotonic()
         self.target = self.stream.settings.target
 
     # ---- the folder --------------------------------------------------------------------------------------------
@@ -144,7 +146,7 @@ class ServedRun:
         self.folder.adopt_files(state)
         stream = Stream(settings_of(self.folder.path, state).replace(limit=None))
         with explain_damage(self.folder.path):
-            self.writer = RunWriter(self.folder, RunRecorder.empty(stream))
+            self.writer = RunWriter(self.folder, RunRecorder.empty(stream), versions=self._versions)
             self.writer.resume(state)
         self.writer.updating = True
         self.recorder: RunRecorder = self.writer.recorder
@@ -168,7 +170,8 @@ class ServedRun:
 
     def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
         """Become what the folder holds; return the number of the last entry in it, and the facts of the service."""
-        held = self._load().get("journal")
+        state = self._load()
+        held = state["journal"]
         if self.writer.entry["by"] != "serve":
             self.writer.learn_from(make_entry("undrift serve", "serve"))
         with explain_damage(self.folder.path):
@@ -177,16 +180,14 @@ class ServedRun:
                     raise ModelFileError(
                         f"{journal.path}: not the journal of this run as it is now; move it away to begin a new one"
                     )
-                self.first_row = int((held or {}).get("next_row", 1))
+                self.first_row = 1 if held is None else held["next_row"]
                 self.writer.journal = {"id": uuid.uuid4().hex, "sequence": 0}
                 return None
             sequence = held["sequence"]
-            if type(sequence) is not int:
-                raise TypeError(f"'sequence' is {type(sequence).__name__}")
         if not journal.last and journal.last_snapshot() is None:
             raise ModelFileError(
                 f"{journal.path}: empty, or missing, though this run was served; put it back, or give up the rows that "
-                f"wait for their labels: undrift rollback {self.folder.path}"
+                f"wait for their labels: undrift rollback {self.folder.path} --to {state['version']}"
             )
         facts = json.loads(journal.snapshot_at(sequence).facts)
         if facts["id"] != held["id"]:
@@ -207,18 +208,21 @@ class ServedRun:
         own |= {} if self.recorder.watch is not None else {"watch": self._watch.state()}
         text = json.dumps({**facts, **own}, allow_nan=False)
         journal.announce(text)
-        self.writer.batches += 1
-        self.writer.join_alike_parts()
-        old = time.monotonic() - self._versioned > SECONDS_PER_VERSION
-        self.writer.commit("finished", make_version=old)
-        self._versioned = time.monotonic() if old else self._versioned
+        if journal.last:
+            self.writer.batches += 1
+            self.writer.join_alike_parts()
+            old = time.monotonic() - self._versioned > SECONDS_PER_VERSION
+            self.writer.commit("finished", complete=old)
+            self._versioned = time.monotonic() if old else self._versioned
+        else:  # nothing came yet
+            self.writer.commit_journal()
         journal.save(Checkpoint(text, b"", (), journal.last + 1))
         self._is_committed = True
         self._saved, self._saved_when = journal.last, time.monotonic()
 
     def finish(self) -> None:
-        """Give the files of the folder their final names."""
-        if self._saved > self._began:
+        """Make a version of what was learned, and give the files of the folder their final names."""
+        if self.writer.is_version_open:
             self.recorder.snapshots.take(self.model)
             self.writer.finish()
         else:
@@ -439,7 +443,12 @@ def _instant(when: float) -> np.datetime64:
 
 @contextlib.contextmanager
 def open_run(
-    path: Path, *, level: float | None = None, hold: float | None = HOLD, durable: bool = False
+    path: Path,
+    *,
+    level: float | None = None,
+    hold: float | None = HOLD,
+    durable: bool = False,
+    versions: int | None = None,
 ) -> Iterator[Service]:
     """Give the service of a finished run's folder; no other process writes there meanwhile.
 
@@ -448,7 +457,7 @@ def open_run(
     folder = RunFolder(path)
     folder.state()  # refuses what is no run before anything is made there
     with folder.files.hold_lock():
-        run = ServedRun(folder, level=level)
+        run = ServedRun(folder, level=level, versions=versions)
         folder.sweep(folder.state())  # also of a journal that does not count
         with open_journal(folder.files, durable) as journal:
             service = Service(run, journal, hold=hold)
