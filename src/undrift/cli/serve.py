@@ -93,7 +93,7 @@ def serve(
     )
     if holds_forecasts(model):
         if versions is not None:
-            raise InputError(f"{model}: a folder of forecasts keeps no versions; leave --versions away")
+            raise InputError(f"{model}: a folder of forecasts keeps no versions; leave out --versions")
         with open_forecasts(model, durable=durable) as forecasts:
             run_server(make_forecast_app(forecasts, limits), limits, host, port, announce)
         return 0

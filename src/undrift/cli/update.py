@@ -45,7 +45,7 @@ def update(
             f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"
         )
     if versions is not None and kind != "run":
-        raise InputError(f"{folder}: only runs keep versions, and this is the folder of a {kind}; leave --versions out")
+        raise InputError(f"{folder}: only runs keep versions, and this is the folder of a {kind}; leave out --versions")
     try:
         return found(folder, file, report=report, quiet=quiet, json=json)
     except LearnedBeforeError as note:  # as when a job delivers a file twice

@@ -74,12 +74,11 @@ def rollback(
     for their labels are given up.
     """
     from undrift.report import render
-    from undrift.run import rollback_run, write_report
-    from undrift.run.play.state import read_run
+    from undrift.run import list_versions, rollback_run, write_report
 
-    before = read_run(run)
+    before = next(version.number for version in list_versions(run) if version.current)
     state = rollback_run(run, to, log=None if quiet else print_error)
-    moved = before["version"] != state["version"]
+    moved = before != to
     page = write_report(run, render) if report and moved else None
     facts = {"run": str(run), "version": to, "report": None if page is None else str(page)}
     if json:

@@ -73,7 +73,7 @@ def open_service(
     beside = given.with_name(f"{given.stem}-service")
     if (given / STORE_FILE).is_file() or key is not None:
         if versions is not None:
-            raise InputError(f"{given}: models by key keep no versions; leave --versions away")
+            raise InputError(f"{given}: models by key keep no versions; leave out --versions")
         opened = _open_keys(given, beside, key, 0.9 if level is None else level, hold, durable)
     else:
         if not given.is_dir():

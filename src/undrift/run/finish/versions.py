@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from undrift import store
 from undrift._internal.folder import regular_file
 from undrift.errors import InputError
 from undrift.run.play.run_folder import JOURNAL, RunFolder
+from undrift.run.play.run_loop import load_stream
 from undrift.run.play.state import RunState, VersionEntry
 from undrift.run.state_file import STATE, find_kind
 from undrift.stream.extras import log_sentence
@@ -88,6 +90,7 @@ def rollback_run(out: str | Path, number: int, *, log: Callable[[str], None] | N
         folder.sweep(state)
         state = folder.use_final_names(state)  # if another command was killed before it had done so
         if number != state["version"]:
+            _require_whole(folder, state, number)
             return folder.go_to(state, number, _end_journal(folder, state, log or log_sentence))
         if _journal_is_lost(folder, state):
             state |= {"journal": _end_journal(folder, state, log or log_sentence)}
@@ -102,6 +105,13 @@ def _read_state(folder: RunFolder) -> RunState:
     if instead is not None:
         raise InputError(f"{folder.path}: {instead}")
     return folder.state()
+
+
+def _require_whole(folder: RunFolder, state: RunState, number: int) -> None:
+    """Refuse a version of which a file is missing or damaged."""
+    files = next(version["files"] for version in state["versions"] if version["number"] == number)
+    load_stream(regular_file(folder.path, files["model"]))
+    store.read(regular_file(folder.path, files["trace"]))
 
 
 def _journal_is_lost(folder: RunFolder, state: RunState) -> bool:
@@ -138,7 +148,7 @@ def _end_journal(folder: RunFolder, state: RunState, log: Callable[[str], None])
         with _open_journal(folder) as journal:
             next_row = max(next_row, journal.newest_row() + 1)
             if journal.waiting:
-                log(f"{folder.path}: {journal.waiting:,} rows that wait for their labels are given up")
+                log(f"{folder.path}: the rows that wait for their labels are given up ({journal.waiting:,})")
     return {**held, "id": None, "next_row": next_row}
 
 

@@ -32,6 +32,9 @@ BATCHES_PER_COMMIT, FIRST_COMMITS, SECONDS_PER_COMMIT = 4, 8, 1.0
 """Batches between two commits, at least; after so many commits, also seconds."""
 
 
+_VERSION_WORDS = ("version", "versions", "versions_made", "keep_versions")
+
+
 class Progress(NamedTuple):
     """How far a run is."""
 
@@ -293,8 +296,15 @@ class RunWriter:
         return state
 
     def _describe_versions(self, new: RunState, *, complete: bool) -> RunState:
-        """Return what a state says of versions: those there were, with their files, and that of the state itself."""
+        """Return what a state says of versions: those there were, with their files, and that of the state itself.
+
+        A command that learned nothing makes no version.
+        """
         number, parent, versions = 1, None, list[VersionEntry]()
+        if self._last is not None and complete and not self.is_version_open:
+            same = all(new[name] == self._last[name] for name in ("rows", "rounds"))
+            if same:
+                return {name: self._last[name] for name in _VERSION_WORDS} | {"keep_versions": self.keep_versions}
         if self._last is not None and self.is_version_open:
             number, parent = self._last["version"], current_version(self._last)["parent"]
             versions = [one for one in self._last["versions"] if one["number"] != number]
