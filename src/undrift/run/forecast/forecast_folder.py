@@ -31,7 +31,7 @@ from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
 from undrift.run.ledger import require_ledger
-from undrift.run.state_file import STATE, explain_damage, read_state, write_state
+from undrift.run.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
@@ -67,6 +67,11 @@ class ForecastFolder:
             if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
                 raise TypeError("'files' must hold names")
         return state
+
+    def adopt_files(self, state: dict[str, Any]) -> None:
+        """Count the files that `run.json` names as ours if the list of our files is lost, as in a copy."""
+        if not self.files.knows(STATE):
+            self.files.adopt(STATE, REPORT, *name_files(state))
 
     def read_model(self, state: dict[str, Any]) -> Forecaster:
         """Return the forecaster after the last commit."""
@@ -110,8 +115,7 @@ class ForecastFolder:
     def _put_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """Put the state in place, and drop files that it does not name."""
         self.files.put(STATE, write_state(state, "forecast"))
-        more = [*state.get("parts", ()), *(one["name"] for one in state.get("shards", ()))]
-        self.files.delete_except([STATE, REPORT, *state["files"].values(), *more])
+        self.files.delete_except([STATE, REPORT, *name_files(state)])
         return state
 
     def put_report(self, write: Any) -> Path:
@@ -121,9 +125,14 @@ class ForecastFolder:
         return self.path / REPORT
 
 
+def name_files(state: dict[str, Any]) -> list[str]:
+    """Return the names of the files that count."""
+    return [*state["files"].values(), *state.get("parts", ()), *(one["name"] for one in state.get("shards", ()))]
+
+
 def require_free(folder: ForecastFolder, *, force: bool) -> None:
-    """Refuse a folder that holds forecasts already."""
-    if folder.exists and not force:
+    """Refuse a folder that holds forecasts already, or what an earlier undrift wrote."""
+    if not force and find_kind(folder.path) is not None:
         raise InputError(
             f"{folder.path}: there are forecasts already; continue with undrift update {folder.path} FILE, replace "
             "them with --force, or choose another folder with --out"

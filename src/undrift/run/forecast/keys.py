@@ -102,6 +102,7 @@ def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysRe
     folder = ForecastFolder(out)
     with folder.hold_lock():
         state = folder.read_state()
+        folder.adopt_files(state)
         source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
         digest = source.digest()
         if was_learned([one for one in state["learned"] if one["done"]], digest):

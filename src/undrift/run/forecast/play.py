@@ -102,6 +102,7 @@ def update_forecast(
         raise InputError(f"{out}: no forecasts there; begin with undrift forecast FILE --target COLUMN --out {out}")
     with folder.hold_lock():
         state = folder.read_state()
+        folder.adopt_files(state)
         settings = ForecastSettings.from_dict(state["settings"])
         source = ForecastSource(path, settings)
         digest = source.digest()

@@ -87,9 +87,12 @@ class RunFolder:
     def adopt_files(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
         named = [*state["parts"], state["model"], state["trace"], *version_files(state)]
+        named += JOURNAL if (state["journal"] or {}).get("id") else ()
         self.files.adopt(STATE, *(name for name in named if name and not self.files.knows(name)))
         if not self.files.knows(REPORT) and _is_report(self.path / REPORT):
             self.files.adopt(REPORT)
+        if not self.files.knows(EVENTS) and _holds(self.path / EVENTS, _event_lines(state)):
+            self.files.adopt(EVENTS)
 
     def refuse_foreign_files(self) -> None:
         """Refuse a folder that holds files which no run wrote, where no run is."""
@@ -101,8 +104,7 @@ class RunFolder:
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Commit: from now on, the files this state names are the run."""
         if state["settings"].get("alert"):  # the same that the state says, for programs that read lines
-            lines = [json.dumps(event, allow_nan=False) + "\n" for event in state.get("events", [])]
-            self.files.put(EVENTS, "".join(lines).encode(), durable=False)
+            self.files.put(EVENTS, _event_lines(state), durable=False)
         self.files.put(STATE, write_state(state, "run"))
 
     def write_table(self, name: str, frame: DataFrame) -> None:
@@ -223,6 +225,17 @@ class RunFolder:
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: predictions cannot be read ({error}); start the run again") from None
         return frame
+
+
+def _event_lines(state: Mapping[str, Any]) -> bytes:
+    return "".join(json.dumps(event, allow_nan=False) + "\n" for event in state.get("events", [])).encode()
+
+
+def _holds(path: Path, payload: bytes) -> bool:
+    """Whether a file holds exactly this."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != len(payload):
+        return False
+    return path.read_bytes() == payload
 
 
 def _is_report(path: Path) -> bool:
