@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from undrift._internal.state_file import write_state
 from undrift.errors import InputError
-from undrift.run.state_file import write_state
 
 ROOT = Path(__file__).parents[1]
 """The checkout."""

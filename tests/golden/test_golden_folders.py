@@ -10,10 +10,12 @@ import shutil
 
 import pytest
 
+import undrift as ud
 from tests.golden.folders import CASES, FOLDER, to_plain
 from tests.golden.golden_file import golden_path, unpack_golden
+from undrift._internal.state_file import FORMAT, find_kind
 from undrift.cli.app import run as undrift
-from undrift.run.state_file import FORMAT, find_kind
+from undrift.errors import ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*kernel level:undrift.errors.UndriftWarning")
 
@@ -98,6 +100,12 @@ def old(tmp_path, monkeypatch):
         (folder / state).write_text(json.dumps(json.loads(text) | {"format": 3}), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["run", "fleet", "forecast"])
+def test_folders_of_0_2_are_not_loaded(old, kind):
+    with pytest.raises(ModelFileError, match=rf"written by an undrift before 0\.3; .* undrift {kind} FILE --force$"):
+        ud.load(old / kind)
 
 
 @pytest.mark.parametrize(

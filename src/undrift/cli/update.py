@@ -33,8 +33,8 @@ def update(
     file that was learned already changes nothing: a note says so, and the exit code is 0. Exit code 6: a run with
     --alert found changes in the new rows.
     """
+    from undrift._internal.state_file import find_kind
     from undrift.fleet.state_store import STORE_FILE
-    from undrift.run.state_file import find_kind
 
     run = partial(_update_run, versions=versions)
     kinds: dict[str, Callable[..., int]] = {"forecast": _update_forecast, "run": run, "fleet": _update_fleet}

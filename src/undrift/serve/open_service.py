@@ -10,6 +10,7 @@ from pathlib import Path
 
 import undrift
 from undrift._internal.folder import Folder, regular_file
+from undrift._internal.state_file import find_kind
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
@@ -18,7 +19,6 @@ from undrift.run.forecast.panel import PanelPlan
 from undrift.run.service.begin import begin_run
 from undrift.run.service.served_run import open_journal, open_run
 from undrift.run.service.service import HOLD, Service
-from undrift.run.state_file import find_kind
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.keyed_models import KeyedModels

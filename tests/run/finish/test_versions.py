@@ -545,6 +545,27 @@ def test_a_damaged_version_is_refused_and_nothing_changes(run):
     assert describe(run) == before
 
 
+def test_files_of_two_commits_in_one_folder_are_refused(made, run):
+    base, _ = made
+    shutil.copy(base / "2" / "run.json", run / "run.json")  # of another copy of the folder
+    for use in (lambda: predict(run, base), lambda: update_run(run, str(base / "next.csv")), lambda: serve(run, [1])):
+        with pytest.raises(
+            ModelFileError, match=r"it learned 150 labels, and run\.json is of 120; restore both from one"
+        ):
+            use()
+
+
+def test_a_folder_that_is_loaded_is_that_of_a_run(run, tmp_path):
+    with pytest.raises(InputError, match="no run here"):
+        ud.load(tmp_path)
+    edit_state(run / "run.json", kind="fleet")
+    with pytest.raises(InputError, match="this is a folder of `undrift fleet`; name one of `undrift run`"):
+        ud.load(run)
+    (run / "run.json").write_text("{")
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        ud.load(run)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -325,7 +325,7 @@ def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
 
 def test_a_state_far_too_large_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_bytes(b" " * 100)
-    monkeypatch.setattr("undrift.run.state_file.LARGEST", 99)
+    monkeypatch.setattr("undrift._internal.state_file.LARGEST", 99)
     with pytest.raises(ModelFileError, match="far larger than any that undrift writes"):
         read_run(tmp_path)
 

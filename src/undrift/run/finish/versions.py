@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undrift import store
 from undrift._internal.folder import regular_file
+from undrift._internal.state_file import STATE, find_kind
 from undrift.errors import InputError
 from undrift.run.play.run_folder import JOURNAL, RunFolder
 from undrift.run.play.run_loop import load_stream
 from undrift.run.play.state import RunState, VersionEntry
-from undrift.run.state_file import STATE, find_kind
 from undrift.stream.extras import log_sentence
 
 if TYPE_CHECKING:

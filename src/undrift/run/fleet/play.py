@@ -12,6 +12,7 @@ import numpy as np
 import undrift
 from undrift import kernels
 from undrift._internal.folder import Folder
+from undrift._internal.state_file import STATE, find_kind
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import FleetRun
@@ -23,7 +24,6 @@ from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.source import Source
-from undrift.run.state_file import STATE, find_kind
 from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000

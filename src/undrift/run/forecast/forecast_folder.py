@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from undrift._internal.folder import Folder, regular_file
+from undrift._internal.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
 from undrift.run.ledger import require_ledger
-from undrift.run.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"

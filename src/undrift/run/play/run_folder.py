@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from undrift import store
 from undrift._internal.folder import Folder, regular_file
+from undrift._internal.state_file import STATE, write_state
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.run.play.state import (
     RunState,
@@ -37,7 +38,6 @@ from undrift.run.play.state import (
     version_files,
     version_names,
 )
-from undrift.run.state_file import STATE, write_state
 from undrift.run.tables import cut_parquet, join_parquet, scan_parts, table_shape
 from undrift.stream import Stream
 from undrift.stream.extras import polars

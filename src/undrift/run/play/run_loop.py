@@ -8,11 +8,13 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import undrift
 from undrift import kernels, store
 from undrift._internal.folder import regular_file
+from undrift._internal.state_file import explain_damage
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.errors import DataError, InputError, ModelFileError
 from undrift.run.ledger import LedgerEntry, make_entry, now, put_entry
@@ -21,7 +23,6 @@ from undrift.run.play.run_folder import FINAL, RunFolder
 from undrift.run.play.state import KEPT_VERSIONS, RunState, VersionEntry, current_version, drop_versions
 from undrift.run.read.rows_in_order import read_rows
 from undrift.run.read.source import Source
-from undrift.run.state_file import explain_damage
 from undrift.stream import Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
@@ -216,6 +217,7 @@ class RunWriter:
             regular_file(path, part)
         if state["model"]:
             stream = load_stream(regular_file(path, state["model"]))
+            require_stream(path, state, stream)
             stream.use_settings(self.recorder.stream.settings)  # the limit, or where the file is, may be others
             _, arrays = store.read(regular_file(path, state["trace"]))
             self.recorder = RunRecorder(stream, state["naive_lags"], watched=stream.settings.alert)
@@ -381,6 +383,15 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     if not isinstance(stream, Stream):
         raise ModelFileError(f"{path}: a {type(stream).__name__}, not the stream of a run; start the run again")
     return stream
+
+
+def require_stream(folder: Path, state: RunState, stream: Stream) -> None:
+    """Refuse a stream that is not that of a state, as when files of two commits were copied into one folder."""
+    if stream.rounds != state["rounds"]:
+        raise ModelFileError(
+            f"{folder / state['model']}: it learned {stream.rounds:,} labels, and run.json is of {state['rounds']:,}; "
+            "restore both from one copy"
+        )
 
 
 def rows_per_batch(width: int, settings: Settings, models: int = 1) -> int:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from undrift._internal.state_file import STATE, explain_damage, read_state
 from undrift.baselines import BASELINES
 from undrift.run.ledger import require_ledger
-from undrift.run.state_file import STATE, explain_damage, read_state
 from undrift.stream.settings import LONGEST_LAG, Settings
 
 NOT_CERTIFIED = "Not certified"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undrift._internal.folder import Folder
+from undrift._internal.state_file import explain_damage
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
 from undrift.events import Event
@@ -38,7 +39,6 @@ from undrift.run.service.served_models import (
     median_half_life,
 )
 from undrift.run.service.service import HOLD, LARGEST_BATCH, Service
-from undrift.run.state_file import explain_damage
 from undrift.stream import Answers, Stream
 from undrift.stream.cells import LIMIT, RowBatch
 from undrift.stream.features import Features, Rows
