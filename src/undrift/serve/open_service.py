@@ -15,7 +15,6 @@ from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.panel import PanelPlan
 from undrift.run.service.begin import begin_run
 from undrift.run.service.served_run import open_journal, open_run
 from undrift.run.service.service import HOLD, Service
@@ -156,7 +155,8 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
             raise InputError(f"{path}: forecasters of many keys cannot be served yet; use update")
         if state["settings"].get("candidate"):
             raise InputError(f"{path}: forecasts beside candidates of your own cannot be served yet; use update")
-        plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
+        plan = given.read_plan(state)
+        assert plan is not None  # a file was learned
         digest = hashlib.sha256(regular_file(given.path, state["files"]["model"]).read_bytes()).hexdigest()
         folder = Folder(given.path / "service", "service", names=NAMES)
         with folder.hold_lock(), open_journal(folder, durable) as journal:

@@ -31,11 +31,22 @@ from undrift._internal.folder import Folder, regular_file
 from undrift._internal.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
+from undrift.run.forecast.panel import PanelPlan
 from undrift.run.ledger import require_ledger
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
 NAMES = r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
+
+
+LATEST = 10**11
+"""Seconds since 1970 of the last time that files may hold, or of the first before 1970."""
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("settings", "files"), dict),
+    **dict.fromkeys(("rows", "commits"), int),
+    "plan": (dict, type(None)),
+    "notes": list,
+}
 
 
 class ForecastFolder:
@@ -60,13 +71,22 @@ class ForecastFolder:
         """Return what `run.json` holds."""
         state = read_state(self.path, "forecast")
         with explain_damage(self.path, "forecast"):
-            for name in ("settings", "plan", "rows", "learned", "files"):
-                state[name]
             require_ledger(state["learned"])
-            files = state["files"]
-            if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+            for name, kind in _KINDS.items():
+                if not isinstance(state[name], kind):
+                    raise TypeError(f"'{name}' is {type(state[name]).__name__}")
+            last = state.get("last")
+            if last is not None and not (type(last) is int and abs(last) <= LATEST):
+                raise ValueError("'last' must be a time in seconds since 1970")
+            if not all(isinstance(name, str) for name in name_files(state)):
                 raise TypeError("'files' must hold names")
+            self.read_plan(state)
         return state
+
+    def read_plan(self, state: dict[str, Any]) -> PanelPlan | None:
+        """Return what the first file decided; None before one was read."""
+        with explain_damage(self.path, "forecast"):
+            return None if state["plan"] is None else PanelPlan.from_dict(state["plan"])
 
     def adopt_files(self, state: dict[str, Any]) -> None:
         """Count the files that `run.json` names as ours if the list of our files is lost, as in a copy."""

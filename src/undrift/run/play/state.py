@@ -85,6 +85,8 @@ def _require_valid(state: RunState) -> None:
     lags = state.get("naive_lags", [])
     if not isinstance(lags, list) or not all(type(lag) is int and 0 < lag <= LONGEST_LAG for lag in lags):
         raise ValueError("'naive_lags' must hold numbers of rows")
+    if not isinstance(state["plan"]["notes"], list):
+        raise TypeError("'notes' of 'plan' must be a list")
     for name in ("certificates", "problems"):
         if not all(isinstance(one, dict) for one in state[name]):
             raise TypeError(f"'{name}' must hold objects")
