@@ -266,7 +266,11 @@ def versions(folder: Path, rows: str) -> Any:
 
 
 def rollback(folder: Path, rows: str) -> Any:
+    """Go back, forward and back; a service that was killed is started and ended first."""
     found = []
+    if (folder / "journal.sqlite").exists():
+        with open_service(folder, hold=None):
+            pass
     for number in (1, 2, 1):
         state = rollback_run(folder, number, log=lambda text: None)
         table = pl.read_parquet(folder / "predictions.parquet").to_dict(as_series=False)

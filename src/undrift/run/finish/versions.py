@@ -40,7 +40,7 @@ class Version(NamedTuple):
     number: int
     """Its number; the first is 1, and no number is given twice."""
     parent: int | None
-    """The version that it was made from, or what that one was made from where it is not kept; None for the first."""
+    """The version that it was made from, or its nearest ancestor that is kept; None for the first."""
     when: str
     """When it was made, in UTC."""
     by: str
@@ -146,6 +146,11 @@ def _end_journal(folder: RunFolder, state: RunState, log: Callable[[str], None])
         next_row += _IDS_OF_A_LOST_JOURNAL
     else:
         with _open_journal(folder) as journal:
+            if journal.last > held["sequence"]:
+                raise InputError(
+                    f"{journal.path}: holds requests that a service which was killed had not committed; start and end "
+                    f"it once (undrift serve {folder.path}), or move the journal away to give them up"
+                )
             next_row = max(next_row, journal.newest_row() + 1)
             if journal.waiting:
                 log(f"{folder.path}: the rows that wait for their labels are given up ({journal.waiting:,})")

@@ -10,7 +10,7 @@ journal.sqlite         of a run that was served: what came since the last commit
 report.html            when a report was asked for
 run-v*.json            what run.json said of another version, whose stream and trace are model-v*.undrift and
                        trace-v*.undrift, and whose predictions are the first rows of predictions.parquet, or of
-                       predictions-v*.parquet where the run went back behind them
+                       predictions-v*.parquet if it was rolled back
 .undrift/              the lock, the list of files we wrote, and what is being written
 ```
 """

@@ -171,8 +171,8 @@ def find_ancestors(versions: Sequence[VersionEntry], number: int) -> set[int]:
 def drop_versions(versions: Sequence[VersionEntry], keep: int, number: int) -> list[VersionEntry]:
     """Return the versions to keep, `keep` of them, of which `number` is the current one.
 
-    Versions that the run went back behind go first, then the oldest. The children of what goes become those of its
-    parent.
+    Versions that were rolled back, which the current one does not descend from, go first, then the oldest. The children
+    of a dropped version become those of its parent.
     """
     line = find_ancestors(versions, number)
     others = sorted(
