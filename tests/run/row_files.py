@@ -43,11 +43,11 @@ def write_ndjson(path: Path, columns: dict[str, list]) -> Path:
 
 
 def without_times(state: dict) -> dict:
-    """Return what `run.json` holds, but for when that was and by which command."""
+    """Return what `run.json` holds, but for its checksum, when that was and by which command."""
     times = ("started", "finished", "seconds", "command")
     provenance = {name: value for name, value in state["provenance"].items() if name not in times}
     lists = {name: [entry | {"when": ""} for entry in state[name]] for name in ("learned", "versions")}
-    return state | {"provenance": provenance} | lists
+    return {name: value for name, value in state.items() if name != "sha256"} | {"provenance": provenance} | lists
 
 
 def require_same_learning(first, second):

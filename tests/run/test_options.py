@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
+from tests.helpers import edit_state
 from tests.run.row_files import table, write_csv
 from undrift.baselines import Baselines
 from undrift.cli.run import summary_lines
@@ -308,7 +309,6 @@ def test_naive_guesses_that_no_row_could_have_are_not_scored(tmp_path):
 @pytest.mark.parametrize("lags", ["24", [0], [1e9], [10**7], [True], [[24]]])
 def test_naive_lags_that_no_run_writes_are_refused(tmp_path, lags):
     played(tmp_path, hours(200), drop=())
-    path = tmp_path / "run" / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"naive_lags": lags}))
+    edit_state(tmp_path / "run" / "run.json", naive_lags=lags)
     with pytest.raises(ud.errors.ModelFileError, match="'naive_lags' must hold numbers of rows"):
         read_run(tmp_path / "run")

@@ -10,6 +10,7 @@ import pytest
 import undrift as ud
 from undrift.errors import InputError, UnavailableError, UndriftError
 from undrift.online import Table
+from undrift.run import list_versions
 from undrift.run.service.journal import Journal
 from undrift.run.service.served_run import ServedRun
 from undrift.run.service.service import Label
@@ -120,7 +121,8 @@ def test_a_service_that_cannot_be_restored_is_not_saved_when_it_ends(model_file,
                 service.predict(PLAIN[5:6])
         with pytest.raises(UnavailableError, match=r"OSError: .*Input/output error"):
             service.predict(PLAIN[5:6])
-    assert not model_file.with_name("model-service").joinpath("model.undrift").exists()
+    (version,) = list_versions(model_file.with_name("model-service"))
+    assert (version.by, version.rows, version.complete) == ("model", 40, True)
     with open_service(model_file) as service:
         assert [answer.id for answer in service.predict(PLAIN[5:6])] == [6]
 

@@ -13,12 +13,12 @@ import sys
 import numpy as np
 import pytest
 
+from undrift._internal.state_file import JOURNAL
 from undrift.errors import UndriftError
 from undrift.run import certify_forecasts, forecast_file, update_forecast
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.service import served_forecasts
 from undrift.run.service.folder_journal import open_journal
-from undrift.run.state_file import JOURNAL
 from undrift.serve.open_service import open_forecasts
 from undrift.stream.settings import ForecastSettings
 

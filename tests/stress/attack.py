@@ -59,6 +59,7 @@ ATTACKS = (
     Attack("Links planted in folders", "planted_links", "main({n})", 60),
     Attack("Forged and damaged model files", "hostile_models", "main({n})", 3000),
     Attack("Forged and damaged fleets", "fleet_hostile", "main({n})", 2000),
+    Attack("Damaged `run.json`, versions, ledgers and journals", "run_folders", "damages({n})", 1000),
     Attack("Spoiled files of rows", "run_fuzz", "main({n})", 1000),
     Attack("Small files that unpack to huge ones", "bombs", "main({n})", 6),
 )

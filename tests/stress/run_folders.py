@@ -1,12 +1,15 @@
-"""Attacks on folders: two writers, --force that is killed, signals at any moment, disks that are full.
+"""Attacks on folders: two writers, --force that is killed, signals at any moment, full disks, damaged files.
 
 Each function takes how often to try, prints what was tried and what survived, and raises if anything was lost.
 
-python -m tests.stress.run_folders [tries] [seed] [ATTACK ...]
+python -m tests.stress.run_folders [tries] [seed] [ATTACK ...]; damages are tried a hundred times as often
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import random
 import resource
@@ -16,9 +19,25 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
+
+import undrift as ud
+from tests.golden import folders as golden
+from tests.stress.damaged_journals import damage_bytes, damage_tables, forge_json
 from tests.stress.run_kills import COMMAND, OPTIONS, bits, committed, make_task, write_drifting_file
+from undrift._internal.state_file import write_state
+from undrift.errors import UndriftError
+from undrift.run import certify_run, list_versions, read_run, rollback_run, update_fleet, update_forecast, update_run
+from undrift.run.service.service import Label
+from undrift.serve import open_service
+from undrift.serve.open_service import open_forecasts
 
 ROWS = 40_000
 FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}
@@ -224,7 +243,159 @@ def _fill_disk(kind: str, base: Path, place: Path, tries: int) -> None:
     print(f"full disks under {kind}: {tries} sizes, {full} were full, all made good by the same command")
 
 
-ATTACKS = (two_writers, forced_kills, signals, disk_full, full_disks)
+# ---- damaged files -------------------------------------------------------------------------------------------------
+
+
+def predict(folder: Path, rows: str) -> Any:
+    return golden.predict_rows(folder, rows)
+
+
+def update(folder: Path, rows: str) -> Any:
+    update_run(folder, rows)
+    return pl.read_parquet(folder / "predictions.parquet").to_dict(as_series=False), ud.load(folder)
+
+
+def certify(folder: Path, rows: str) -> Any:
+    run = read_run(folder)
+    shown = [*run.y.tolist(), *run.yhat.tolist()], run.learned, run.settings
+    return golden.to_plain([*shown, certify_run(folder)["certificates"]])
+
+
+def versions(folder: Path, rows: str) -> Any:
+    return [one._replace(size=0) for one in list_versions(folder)]
+
+
+def rollback(folder: Path, rows: str) -> Any:
+    """Go back, forward and back; a service that was killed is started and ended first."""
+    found = []
+    if (folder / "journal.sqlite").exists():
+        with open_service(folder, hold=None):
+            pass
+    for number in (1, 2, 1):
+        state = rollback_run(folder, number, log=lambda text: None)
+        table = pl.read_parquet(folder / "predictions.parquet").to_dict(as_series=False)
+        found.append((table, ud.load(folder), state["scores"], state["learned"]))
+    return found
+
+
+def load(folder: Path, rows: str) -> Any:
+    return ud.load(folder).predict(golden.row_at(75)).yhat.tolist()
+
+
+def serve(folder: Path, rows: str) -> Any:
+    """Open the service and use it: an answer that is given must be right, as what is kept of it."""
+    with open_service(folder, hold=None) as service:
+        found = service.waiting, service.models.model.rounds, service.models.recent(None, 20), list(service.events)
+        answers = [list(one)[:6] for one in service.predict([golden.row_at(t) for t in range(90, 92)])]
+        service.learn([Label(number, 0.5) for number in range(1, len(answers) + 1)])
+    return found, answers, list_versions(folder)[-1].rows
+
+
+def update_a_fleet(folder: Path, rows: str) -> Any:
+    update_fleet(folder, rows)
+    return (folder / "predictions.csv").read_text()
+
+
+def update_forecasts(folder: Path, rows: str) -> Any:
+    update_forecast(folder, rows)
+    return (folder / "next.csv").read_text()
+
+
+def serve_forecasts(folder: Path, rows: str) -> Any:
+    with open_forecasts(folder) as service:
+        return service.forecast()
+
+
+RUN_USES = (predict, update, certify, versions, rollback, load, serve)
+DAMAGED: dict[str, tuple[str, tuple[Callable[[Path, str], Any], ...], tuple[str, ...]]] = {
+    "versions": ("versions", RUN_USES, ("run.json", "run.json", "run-v2.json")),
+    "served": ("served", RUN_USES, ("run.json", "run-v1.json", "journal.sqlite", "journal.sqlite")),
+    "fleet": ("fleet", (update_a_fleet, load), ("run.json",)),
+    "forecast": ("forecast", (update_forecasts, serve_forecasts, load), ("run.json",)),
+}
+"""By kind: which golden case makes the folder, what reads it, and the files that are damaged."""
+KINDS = ("versions", "served", "versions", "served", "versions", "served", "fleet", "forecast")
+
+
+def damage_file(path: Path, dice: random.Random) -> tuple[str, bool]:
+    """Damage a file of a folder; return what was done, and whether it was forged so well that nobody can notice."""
+    if path.suffix == ".sqlite":
+        way = dice.choice(["bytes", "bytes", "tables", "forged"])
+        if way == "bytes":
+            return damage_bytes(path, dice), False
+        return damage_tables(path, dice, way == "forged"), way == "forged"
+    way = dice.choice(["bytes", "bytes", "JSON", "forged", "gone"])
+    if way == "bytes":
+        return damage_bytes(path, dice), False
+    if way == "gone":
+        path.unlink()
+        return f"{path.name} is gone", False
+    text = path.read_text(encoding="utf-8")
+    forged = json.loads(forge_json(text, dice))
+    if way == "JSON" or not isinstance(forged, dict):
+        path.write_text(json.dumps(forged), encoding="utf-8")
+        return f"JSON of {path.name}", forged == json.loads(text)
+    path.write_bytes(write_state(forged, forged.get("kind", "run")))
+    return f"forged JSON of {path.name}", True
+
+
+def try_use(use: Callable[[Path, str], Any], folder: Path, rows: str, expected: Any) -> str:
+    """Return what came of a command on a damaged folder."""
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("error")
+            found = use(folder, rows)
+    except UndriftError as error:
+        return "refused" if str(error) and "\n" not in str(error) else "refused in several lines"
+    except Exception:
+        print(traceback.format_exc(), flush=True)
+        return "raw error"
+    return "right" if found == expected else "different"
+
+
+def damages(tries: int, seed: int = 0) -> None:
+    """Damage run.json, files of versions, ledgers and journals: every command that reads them is right or refuses."""
+    dice, ends, bad = random.Random(seed), Counter[str](), 0
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        made: dict[str, dict[str, Any]] = {}
+        for kind, (case, uses, _) in DAMAGED.items():
+            place = base / kind
+            place.mkdir()
+            golden.CASES[case].make(place)
+            made[kind] = {}
+            for use in uses:
+                copy = base / "calm" / "folder"
+                shutil.copytree(place / golden.FOLDER, copy)
+                try:
+                    made[kind][use.__name__] = use(copy, str(place / "next.csv"))
+                except UndriftError:  # such as loading a fleet
+                    made[kind][use.__name__] = UndriftError
+                shutil.rmtree(base / "calm")
+        for number in range(tries):
+            kind = KINDS[number % len(KINDS)]
+            _, uses, names = DAMAGED[kind]
+            damaged = base / "damaged"
+            shutil.copytree(base / kind / golden.FOLDER, damaged)
+            if dice.random() < 0.5:  # as in a copy without hidden files
+                shutil.rmtree(damaged / ".undrift", ignore_errors=True)
+            what, forged = damage_file(damaged / dice.choice(names), dice)
+            for use in uses:
+                copy = base / "tried" / "folder"
+                shutil.copytree(damaged, copy)
+                end = try_use(use, copy, str(base / kind / "next.csv"), made[kind][use.__name__])
+                if end not in ("right", "refused") and not (end == "different" and forged):
+                    print(f"damage {number} of a {kind} folder: {what}: {use.__name__}: {end}", flush=True)
+                    bad += 1
+                ends["forged, another result" if end == "different" and forged else end] += 1
+                shutil.rmtree(base / "tried")
+            shutil.rmtree(damaged)
+    counts = ", ".join(f"{count:,} {end}" for end, count in ends.most_common())
+    print(f"{tries:,} damaged folders, {sum(ends.values()):,} commands: {counts}")
+    assert not bad, f"{bad} commands gave wrong results"
+
+
+ATTACKS = (two_writers, forced_kills, signals, disk_full, full_disks, damages)
 
 
 def main() -> int:
@@ -232,7 +403,7 @@ def main() -> int:
     named = sys.argv[3:] or [attack.__name__ for attack in ATTACKS]
     for attack in ATTACKS:
         if attack.__name__ in named:
-            attack(tries, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+            attack(tries * (100 if attack is damages else 1), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     return 0
 
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "forecast": "forecast.forecast",
     "mix": "mix.mix",
     "update": "update.update",
+    "versions": "versions.versions",
+    "rollback": "versions.rollback",
     "predict": "predict.predict",
     "certify": "certify.certify",
     "report": "report.report",

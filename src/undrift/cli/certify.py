@@ -40,8 +40,8 @@ def certify(
     because its rows are gone or an assumption fails. Forecasts are certified step by step, against the best linear
     forecast of that step.
     """
+    from undrift._internal.state_file import find_kind
     from undrift.run import certify_run, replay_run
-    from undrift.run.state_file import find_kind
 
     if find_kind(run) == "forecast":
         return _certify_forecasts(run, within, replay=replay, json=json)

@@ -21,9 +21,9 @@ def report(
     `undrift run` and `update` do this by themselves. A service does not, and a rollback removes the page, which was of
     another version. Certificates are those of `undrift certify`, if rows have come since, none.
     """
+    from undrift._internal.state_file import COMMANDS, find_kind
     from undrift.report import render
     from undrift.run import write_report
-    from undrift.run.state_file import COMMANDS, find_kind
 
     kind = find_kind(run)
     if kind not in (None, "run"):

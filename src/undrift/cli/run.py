@@ -54,6 +54,7 @@ def run(
             help="Bound the regret against comparators in hindsight; by default when there is a report.",
         ),
     ] = None,
+    versions: options.Versions = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
@@ -67,14 +68,18 @@ def run(
     if live:
         if certify:
             raise InputError("--certify: not with --live, as the rows of a pipe cannot be read again; leave it out")
-        return run_live(file, settings, id_column=id, out=out, resume=resume, force=force, report=report, quiet=quiet)
+        return run_live(
+            file, settings, id_column=id, out=out, resume=resume, force=force, report=report, versions=versions,
+            quiet=quiet,
+        )  # fmt: skip
     if id is not None:
         raise InputError("--id is for rows as they come; add --live")
     folder = out if out is not None else default_folder(file)
     bounded = report if certify is None else certify
     return run_and_report(
-        file, folder, settings, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
-    )
+        file, folder, settings, resume=resume, force=force, report=report, certify=bounded, versions=versions,
+        quiet=quiet, json=json,
+    )  # fmt: skip
 
 
 def run_and_report(
@@ -88,6 +93,7 @@ def run_and_report(
     certify: bool,
     quiet: bool,
     json: bool,
+    versions: int | None = None,
 ) -> int:
     """Run, certify, report and sum up; `undrift demo` does the same."""
     from undrift.metrics import LEADING, TITLES
@@ -99,7 +105,7 @@ def run_and_report(
         try:
             state = play_file(
                 path, folder, settings, resume=resume, force=force, command=command,
-                progress=bar.update, log=bar.log, stop=stop,
+                progress=bar.update, log=bar.log, stop=stop, versions=versions,
             )  # fmt: skip
             left = f"the run in {folder} is finished; what is missing of it comes with --resume"
             with stop.interruptible():
@@ -190,6 +196,7 @@ def run_live(
     resume: bool,
     force: bool,
     report: bool,
+    versions: int | None,
     quiet: bool,
 ) -> int:
     """Print a prediction for each row of a pipe or a file of JSON lines before its label is learned."""
@@ -206,6 +213,8 @@ def run_live(
         raise InputError(f"--live reads one JSON object a line, not {settings.format}; leave out --format")
     if out is None and (resume or force):
         raise InputError("--resume and --force are about a folder; name it with --out, or leave them out")
+    if out is None and versions is not None:
+        raise InputError("--versions is about a folder; name it with --out, or leave it out")
     bad = changes = rows = 0
 
     def complain(error: DataError) -> None:
@@ -238,6 +247,7 @@ def run_live(
             source=source,
             command=shlex.join(["undrift", *sys.argv[1:]]),
             resume=state,
+            versions=versions,
         )
         try:
             for said in live.play(source.lines(), complain, stop):

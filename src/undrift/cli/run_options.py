@@ -36,6 +36,14 @@ SettingsFile = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on stderr but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Versions = Annotated[
+    int | None,
+    typer.Option(
+        "--versions",
+        help="How many versions the folder keeps for undrift rollback [default: 5, or as many as before].",
+        show_default=False,
+    ),
+]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")]
 
 NO_REASONS: Mapping[str, str] = MappingProxyType({})

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from undrift.cli.output import format_json, printable
-from undrift.cli.run_options import Json, Quiet
+from undrift.cli.run_options import Json, Quiet, Versions
 from undrift.errors import InputError, MissingExtraError
 
 TOKEN = "UNDRIFT_TOKEN"
@@ -46,6 +46,7 @@ def serve(
         list[str] | None,
         typer.Option("--allow-origin", help="Site whose pages may call it: https://example.com; may be repeated."),
     ] = None,
+    versions: Versions = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -91,10 +92,12 @@ def serve(
         origins=tuple(allow_origin or ()),
     )
     if holds_forecasts(model):
+        if versions is not None:
+            raise InputError(f"{model}: a folder of forecasts keeps no versions; leave out --versions")
         with open_forecasts(model, durable=durable) as forecasts:
             run_server(make_forecast_app(forecasts, limits), limits, host, port, announce)
         return 0
     seconds = 3600.0 * hold if hold else None
-    with open_service(model, key=key, level=level, hold=seconds, durable=durable) as service:
+    with open_service(model, key=key, level=level, hold=seconds, durable=durable, versions=versions) as service:
         run_server(make_app(service, limits), limits, host, port, announce)
     return 0

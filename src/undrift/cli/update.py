@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ def update(
     file: Annotated[
         str, typer.Argument(help="File with new rows, or the old file with rows added.", show_default=False)
     ],
+    versions: options.Versions = None,
     report: options.Report = True,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -30,16 +33,19 @@ def update(
     file that was learned already changes nothing: a note says so, and the exit code is 0. A run that was certified is
     certified again, with all its files. Exit code 6: a run with --alert found changes in the new rows.
     """
+    from undrift._internal.state_file import find_kind
     from undrift.fleet.state_store import STORE_FILE
-    from undrift.run.state_file import find_kind
 
-    kinds = {"forecast": _update_forecast, "run": _update_run, "fleet": _update_fleet}
-    unfinished = "fleet" if os.path.lexists(folder / STORE_FILE) else ""
-    found = kinds.get(find_kind(folder) or unfinished)
+    run = partial(_update_run, versions=versions)
+    kinds: dict[str, Callable[..., int]] = {"forecast": _update_forecast, "run": run, "fleet": _update_fleet}
+    kind = find_kind(folder) or ("fleet" if os.path.lexists(folder / STORE_FILE) else "")
+    found = kinds.get(kind)
     if found is None:
         raise InputError(
             f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"
         )
+    if versions is not None and kind != "run":
+        raise InputError(f"{folder}: only runs keep versions, and this is the folder of a {kind}; leave out --versions")
     try:
         return found(folder, file, report=report, quiet=quiet, json=json)
     except LearnedBeforeError as note:  # as when a job delivers a file twice
@@ -63,7 +69,7 @@ def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json
     return 0
 
 
-def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
+def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool, versions: int | None) -> int:
     from undrift._internal.stopping import Interrupted
     from undrift.cli.run import certify_folder, write_page
     from undrift.cli.signals import stop_signals
@@ -75,7 +81,9 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
         try:
             try:
                 command = shlex.join(["undrift", *sys.argv[1:]])
-                done = update_run(folder, file, command=command, progress=bar.update, log=bar.log, stop=stop)
+                done = update_run(
+                    folder, file, command=command, progress=bar.update, log=bar.log, stop=stop, versions=versions
+                )
             except LearnedBeforeError:
                 with stop.interruptible():
                     _complete_run(folder, bar, report=report)
@@ -106,10 +114,10 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
 
 def _complete_run(folder: Path, bar: ProgressBar, *, report: bool) -> None:
     """Make the certificates and the report that an update which was stopped after its rows had no time for."""
+    from undrift._internal.state_file import STATE
     from undrift.cli.run import certify_folder, write_page
     from undrift.run.play.run_folder import REPORT, RunFolder
     from undrift.run.play.state import NOT_CERTIFIED
-    from undrift.run.state_file import STATE
 
     state, page = RunFolder(folder).state(), folder / REPORT
     tried = state["certificates"] or any(note.startswith(NOT_CERTIFIED) for note in state["notes"])

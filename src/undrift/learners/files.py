@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -12,6 +11,7 @@ import numpy as np
 import undrift
 from undrift import _check, store
 from undrift._internal.folder import regular_file
+from undrift._internal.state_file import explain_damage, read_state
 from undrift._typing import Arrays
 from undrift.errors import ModelFileError
 from undrift.learners.base import Learner
@@ -60,17 +60,14 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
 
 
 def _find_model(path: Path) -> Path:
-    """Return the file of the model that the folder of a run names; any other path as it is."""
-    state = path / "run.json"
-    if not state.is_file():
+    """Return the file of the model that the folder of a run names; the path of a file as it is."""
+    if not path.is_dir():
         return path
-    try:
-        name = json.loads(state.read_text(encoding="utf-8"))["model"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        raise ModelFileError(f"{state}: damaged; start the run again with --force") from None
-    if name is None:
-        raise ModelFileError(f"{path}: this run has learned no row yet; continue it with --resume")
-    return regular_file(path, str(name))
+    state = read_state(path, "run")
+    with explain_damage(path):
+        if state["model"] is None:
+            raise ModelFileError(f"{path}: this run has learned no row yet; continue it with --resume")
+        return regular_file(path, state["model"])
 
 
 def unpack_learner(payload: bytes, name: str) -> Learner:

@@ -11,12 +11,12 @@ from typing import Any
 
 import undrift
 from undrift._internal import html
+from undrift._internal.state_file import STATE
 from undrift.errors import ConditionError, InputError
 from undrift.report.run_page import render
 from undrift.report.run_text import error_sentence
 from undrift.report.scores import score_predictors
 from undrift.run import RunData, Settings, certify_run, play_file, read_run, write_report
-from undrift.run.state_file import STATE
 from undrift.stream import Stream
 from undrift.stream.extras import log_sentence, polars
 from undrift.stream.frames import Frame, read_table

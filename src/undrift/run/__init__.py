@@ -16,6 +16,9 @@ from undrift.run.finish.predict import predict_file as predict_file
 from undrift.run.finish.run_data import RunData as RunData
 from undrift.run.finish.run_data import read_run as read_run
 from undrift.run.finish.run_data import write_report as write_report
+from undrift.run.finish.versions import Version as Version
+from undrift.run.finish.versions import list_versions as list_versions
+from undrift.run.finish.versions import rollback_run as rollback_run
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
 from undrift.run.fleet.play import FleetUpdate as FleetUpdate
 from undrift.run.fleet.play import play_fleet as play_fleet
@@ -37,9 +40,6 @@ from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
 from undrift.run.play.update import update_run as update_run
-from undrift.run.play.versions import Version as Version
-from undrift.run.play.versions import list_versions as list_versions
-from undrift.run.play.versions import rollback_run as rollback_run
 from undrift.run.service.served_forecasts import update_forecast as update_forecast
 from undrift.run.tables import unescape_formula as unescape_formula
 from undrift.stream.settings import FleetSettings as FleetSettings

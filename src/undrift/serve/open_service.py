@@ -11,6 +11,7 @@ from pathlib import Path
 
 import undrift
 from undrift._internal.folder import Folder
+from undrift._internal.state_file import find_kind
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
@@ -21,7 +22,6 @@ from undrift.run.service.folder_journal import open_journal
 from undrift.run.service.served_forecasts import ServedForecasts, open_forecast_journal
 from undrift.run.service.served_run import open_run
 from undrift.run.service.service import HOLD, Service
-from undrift.run.state_file import find_kind
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.keyed_models import KeyedModels
@@ -38,6 +38,7 @@ def open_service(
     level: float | None = None,
     hold: float | None = HOLD,
     durable: bool = False,
+    versions: int | None = None,
 ) -> Iterator[Service]:
     """Give the service of a run's or a fleet's folder, or of a model file; no other process writes there meanwhile.
 
@@ -60,6 +61,9 @@ def open_service(
         wait.
     durable
         Whether what was answered survives a power cut (slower), not only a kill of the process.
+    versions
+        How many versions the folder of a run keeps for `rollback_run`, the current one counted; None: 5, or as many as
+        before. A service makes one when it ends, and one a day.
     """
     given = Path(path)
     if not given.exists():
@@ -70,11 +74,15 @@ def open_service(
         )
     beside = given.with_name(f"{given.stem}-service")
     if (given / STORE_FILE).is_file() or key is not None:
+        if versions is not None:
+            raise InputError(f"{given}: models by key keep no versions; leave out --versions")
         opened = _open_keys(given, beside, key, 0.9 if level is None else level, hold, durable)
     else:
         if not given.is_dir():
             begin_run(beside, given, _stream_in_file(given))
-        opened = open_run(given if given.is_dir() else beside, level=level, hold=hold, durable=durable)
+        opened = open_run(
+            given if given.is_dir() else beside, level=level, hold=hold, durable=durable, versions=versions
+        )
     with opened as service:
         yield service
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.forecast.series import seasonal
+from tests.helpers import edit_state
 from undrift.cli.app import run
 from undrift.forecast import Forecaster
 
@@ -90,8 +91,7 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path, capsys):
 def test_a_state_that_names_no_files_is_called_damaged(tmp_path, files, capsys):
     out, path = tmp_path / "out", write(tmp_path / "a.csv", range(60))
     assert run(["forecast", path, "-t", "value", "-H", "2", "-o", str(out), "--no-report", "-q"]) == 0
-    state = json.loads((out / "run.json").read_text())
-    (out / "run.json").write_text(json.dumps(state | {"files": files}))
+    edit_state(out / "run.json", files=files)
     capsys.readouterr()
     for command in ("predict", "update"):
         assert run([command, str(out), path]) == 3

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.helpers import edit_state
 from tests.run.row_files import table, write_csv
 from undrift import store
 from undrift._internal import folder as folder_module
@@ -235,14 +236,15 @@ def test_names_in_a_state_stay_inside_its_folder(tmp_path, rows):
     for name in ("run", "other"):
         play_file(rows, tmp_path / name, SETTINGS)
     folder = tmp_path / "run"
-    state = json.loads((folder / "run.json").read_text())
+    before = (folder / "run.json").read_bytes()
     (folder / "link.undrift").symlink_to(tmp_path / "other" / "model.undrift")
     for name in ("../other/model.undrift", str(tmp_path / "other" / "model.undrift"), "link.undrift", "..", ""):
-        (folder / "run.json").write_text(json.dumps(state | {"model": name}))
+        edit_state(folder / "run.json", model=name)
         with pytest.raises(ModelFileError, match=r"not the name of a file in this folder|is not followed"):
             predict_file(folder, rows)
     for words in ({"parts": ["../other/predictions.parquet"]}, {"trace": "../other/trace.undrift"}):
-        (folder / "run.json").write_text(json.dumps(state | words))
+        (folder / "run.json").write_bytes(before)
+        edit_state(folder / "run.json", **words)
         with pytest.raises(ModelFileError, match="not the name of a file in this folder"):
             read_run(folder)
 
@@ -253,7 +255,7 @@ HOSTILE = [
         for name in (
             "status", "rows", "rounds", "batches", "parts", "model", "trace", "task", "classes", "features", "plan",
             "coefficients", "candidates", "arms", "scores", "settings", "provenance", "certificates", "problems",
-            "notes", "carry", "learned", "version", "versions", "versions_made", "keep_versions",
+            "notes", "carry", "learned", "version", "versions", "versions_made", "keep_versions", "journal",
         )
         for value in (7, "x", None, [3], [[]], {}, {"x": [1]}, -1, 1e308)
     ),
@@ -268,12 +270,11 @@ HOSTILE = [
 def test_a_state_that_no_run_writes_is_one_sentence(tmp_path, rows):
     whole = tmp_path / "run"
     interrupt(rows, whole)
-    state = json.loads((whole / "run.json").read_text())
     accepted, sentences = 0, []
     for number, words in enumerate(HOSTILE):
         folder = tmp_path / f"run{number}"
         shutil.copytree(whole, folder)
-        (folder / "run.json").write_text(json.dumps(state | words))
+        edit_state(folder / "run.json", **words)
         for use in (
             lambda folder: play_file(rows, folder, SETTINGS, resume=True, stop=lambda: True),
             lambda folder: list(predict_file(folder, rows).frames()),
@@ -306,7 +307,7 @@ def test_a_state_that_no_run_writes_is_one_sentence(tmp_path, rows):
         ('{"format": 2}', r"written by an undrift before 0\.3; learn its file again: undrift run FILE --force"),
         ('{"format": 3}', r"written by an undrift before 0\.3; learn its file again: undrift run FILE --force"),
         ('{"format": 4}', "damaged or edited .*'kind' is None"),
-        ('{"format": 4, "kind": "run"}', "damaged or edited .*is missing"),
+        ('{"format": 4, "kind": "run"}', "damaged or edited .*does not match its checksum"),
     ],
 )
 def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
@@ -324,7 +325,7 @@ def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
 
 def test_a_state_far_too_large_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_bytes(b" " * 100)
-    monkeypatch.setattr("undrift.run.state_file.LARGEST", 99)
+    monkeypatch.setattr("undrift._internal.state_file.LARGEST", 99)
     with pytest.raises(ModelFileError, match="far larger than any that undrift writes"):
         read_run(tmp_path)
 
@@ -338,7 +339,7 @@ def test_another_version_or_another_plan_is_refused(tmp_path, rows, monkeypatch)
         with pytest.raises(InputError, match=r"begun by undrift \S+, this is 99, .* install undrift"):
             play_file(rows, folder, SETTINGS, resume=True)
     state = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps(state | {"plan": state["plan"] | {"numbers": ["b", "a"]}}))
+    edit_state(folder / "run.json", plan=state["plan"] | {"numbers": ["b", "a"]})
     with pytest.raises(ModelFileError, match="reads the columns of its file otherwise"):
         play_file(rows, folder, SETTINGS, resume=True)
     (folder / "run.json").write_bytes(before["run.json"])

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undrift._internal.folder import regular_file
+from undrift._internal.state_file import find_kind
 from undrift._internal.stopping import StopRequest
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
-from undrift.run.play.run_loop import load_stream
+from undrift.run.play.run_loop import load_stream, require_stream
 from undrift.run.play.state import read_run
 from undrift.run.read.source import Source
-from undrift.run.state_file import find_kind
 from undrift.stream import Answers, Explanation, Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
@@ -202,6 +202,7 @@ def predict_file(
         if state["model"] is None:
             raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
         stream = load_stream(regular_file(folder, state["model"]))
+        require_stream(folder, state, stream)
     else:
         stream = load_stream(model)
     if stream.features is None or not stream.rounds:

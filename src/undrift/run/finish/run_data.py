@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from undrift import metrics, store
 from undrift._internal.folder import regular_file
+from undrift._internal.state_file import explain_damage
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.online.inspection import GateUse
 from undrift.run.play.recorder import LOG_ODDS
 from undrift.run.play.run_folder import REPORT, RunFolder
 from undrift.run.play.state import NOT_CERTIFIED, RunState
-from undrift.run.state_file import explain_damage
 from undrift.stream.answers import probability_column
 from undrift.stream.cells import Lines, Times
 from undrift.stream.extras import polars

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from undrift._internal.folder import Folder
+from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
 from undrift.run.fleet.orders import TimeColumn
 from undrift.run.ledger import LedgerEntry, make_entry, require_ledger
-from undrift.run.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
 from undrift.stream.settings import FleetSettings
 
 SERVICE = "service"

@@ -12,6 +12,7 @@ import numpy as np
 import undrift
 from undrift import kernels
 from undrift._internal.folder import Folder
+from undrift._internal.state_file import STATE, find_kind
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import FleetRun
@@ -23,7 +24,6 @@ from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.source import Source
-from undrift.run.state_file import STATE
 from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
@@ -106,6 +106,8 @@ def play_fleet(
                 log(note)
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
+            if not force:
+                find_kind(fleet_folder.path)  # refuses one that an earlier undrift wrote
             fleet_folder.refuse_foreign(WRITTEN)
             before = [] if force else _find_learned(fleet_folder, digest)
             labels = None if columns.classes is None else list(columns.classes)
@@ -302,8 +304,10 @@ def update_fleet(
         if digest is None:
             raise InputError("undrift update: name a file; the standard input cannot be read twice")
         with fleet_folder.hold_lock():
-            fleet_folder.refuse_foreign(WRITTEN)
             plan = read_plan(fleet_folder.path)
+            if not fleet_folder.knows(STATE):  # the list of our files is lost, as in a copy without hidden files
+                fleet_folder.adopt(*WRITTEN)
+            fleet_folder.refuse_foreign(WRITTEN)
             refuse_served(fleet_folder.path, plan.learned)
             if was_learned(plan.learned, digest):
                 raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")

@@ -29,10 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from undrift._internal.folder import Folder, regular_file
+from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.forecast import Forecaster
+from undrift.run.forecast.panel import PanelPlan
 from undrift.run.ledger import require_ledger
-from undrift.run.state_file import JOURNAL, STATE, explain_damage, read_state, write_state
 from undrift.run.tables import write_parquet
 from undrift.stream.extras import LITERAL, polars
 
@@ -41,6 +42,16 @@ NAMES = (
     r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
     r"|journal\.sqlite(-wal|-shm)?"
 )
+
+
+LATEST = 10**11
+"""Seconds since 1970 of the last time that files may hold, or of the first before 1970."""
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("settings", "files"), dict),
+    **dict.fromkeys(("rows", "commits"), int),
+    "plan": (dict, type(None)),
+    "notes": list,
+}
 
 
 class ForecastFolder:
@@ -70,16 +81,29 @@ class ForecastFolder:
         """Return what `run.json` holds."""
         state = read_state(self.path, "forecast")
         with explain_damage(self.path, "forecast"):
-            for name in ("settings", "plan", "rows", "learned", "files"):
-                state[name]
             require_ledger(state["learned"])
-            files = state["files"]
-            link = state.get("journal")
+            for name, kind in _KINDS.items():
+                if not isinstance(state[name], kind):
+                    raise TypeError(f"'{name}' is {type(state[name]).__name__}")
+            last, link = state.get("last"), state.get("journal")
+            if last is not None and not (type(last) is int and abs(last) <= LATEST):
+                raise ValueError("'last' must be a time in seconds since 1970")
             if link is not None and not isinstance(link, dict):
                 raise TypeError(f"'journal' is {type(link).__name__}")
-            if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+            if not all(isinstance(name, str) for name in name_files(state)):
                 raise TypeError("'files' must hold names")
+            self.read_plan(state)
         return state
+
+    def read_plan(self, state: dict[str, Any]) -> PanelPlan | None:
+        """Return what the first file decided; None before one was read."""
+        with explain_damage(self.path, "forecast"):
+            return None if state["plan"] is None else PanelPlan.from_dict(state["plan"])
+
+    def adopt_files(self, state: dict[str, Any]) -> None:
+        """Count the files that `run.json` names as ours if the list of our files is lost, as in a copy."""
+        lost = [] if self.files.knows(STATE) else [STATE, REPORT]
+        self.files.adopt(*lost, *(name for name in name_files(state) if not self.files.knows(name)))
 
     def read_model(self, state: dict[str, Any]) -> Forecaster:
         """Return the forecaster after the last commit."""
@@ -130,11 +154,7 @@ class ForecastFolder:
 
     def sweep(self, state: dict[str, Any] | None) -> None:
         """Drop files of ours that a state does not name; all of them if there is none."""
-        self.files.delete_except(() if state is None else [REPORT, *_named_files(state)])
-
-    def adopt_files(self, state: dict[str, Any]) -> None:
-        """Count the files a state names as ours if no list says whose they are: the list may be lost in a copy."""
-        self.files.adopt(*(name for name in _named_files(state) if not self.files.knows(name)))
+        self.files.delete_except(() if state is None else [STATE, REPORT, *name_files(state)])
 
     def put_report(self, write: Any) -> Path:
         """Let `write` make the report at a path, and put it into the folder."""
@@ -143,15 +163,16 @@ class ForecastFolder:
         return self.path / REPORT
 
 
-def _named_files(state: dict[str, Any]) -> list[str]:
+def name_files(state: dict[str, Any]) -> list[str]:
+    """Return the names of the files that count."""
     shards = (one["name"] for one in state.get("shards", ()))
     journal = JOURNAL if state.get("journal") else ()
-    return [STATE, *state["files"].values(), *state.get("parts", ()), *shards, *journal]
+    return [*state["files"].values(), *state.get("parts", ()), *shards, *journal]
 
 
 def require_free(folder: ForecastFolder, *, force: bool) -> None:
-    """Refuse a folder that holds forecasts already."""
-    if folder.exists and not force:
+    """Refuse a folder that holds forecasts already, or what an earlier undrift wrote."""
+    if not force and find_kind(folder.path) is not None:
         raise InputError(
             f"{folder.path}: there are forecasts already; continue with undrift update {folder.path} FILE, replace "
             "them with --force, or choose another folder with --out"

@@ -22,7 +22,7 @@ from undrift.forecast import Forecast, Forecaster, ForecastTrace, forecast_file
 from undrift.learners.serializable import warn_if_level_differs
 from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
-from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
+from undrift.run.forecast.panel import KeyCells, Panel, key_panel, read_key_cells
 from undrift.run.forecast.play import Log
 from undrift.run.forecast.recorder import forecast_frame, instants, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
@@ -104,6 +104,7 @@ def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysRe
     folder = ForecastFolder(out)
     with folder.hold_lock():
         state = folder.read_state()
+        folder.adopt_files(state)
         source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
         digest = source.digest()
         if was_learned([one for one in state["learned"] if one["done"]], digest):
@@ -119,7 +120,7 @@ def _learn(
     unfinished = next((one for one in learned if not one["done"]), None)
     if unfinished is not None and unfinished["sha256"] != digest:
         raise InputError(f"{folder.path}: {unfinished['path']} was not finished; give that file again first")
-    plan = None if state["plan"] is None else PanelPlan(**{**state["plan"], "names": ()})
+    plan = folder.read_plan(state)
     cells, entry = read_key_cells(source, settings, plan), unfinished
     if entry is None:
         grown, by = find_grown(learned, source), "update" if learned else "forecast"

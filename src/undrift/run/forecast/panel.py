@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ LONGEST_GRID = 10_000_000
 MOST_SERIES = 1000
 
 
+LONGEST_SPACING = 10**11
+"""Seconds from row to row; files with times that are further apart have none in common."""
+
+
 class PanelPlan(NamedTuple):
     """What the first file decided, and later ones keep to."""
 
@@ -46,6 +50,17 @@ class PanelPlan(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the plan for JSON."""
         return {**self._asdict(), "texts": dict(self.texts)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the plan that `as_dict` gave; raise KeyError, TypeError or ValueError for anything else."""
+        names, time, clock, spacing = (values[name] for name in ("names", "time", "clock", "spacing"))
+        if not isinstance(clock, str) or not isinstance(time, (str, type(None))) or not isinstance(names, list):
+            raise TypeError("'plan' must name the columns")
+        if type(spacing) is not int or not 0 <= spacing <= LONGEST_SPACING or (time is not None and not spacing):
+            raise ValueError("'spacing' must be a number of seconds")
+        texts = {str(name): [str(text) for text in texts] for name, texts in values["texts"].items()}
+        return cls(tuple(str(name) for name in names), time, clock, spacing, texts)
 
 
 class Panel(NamedTuple):

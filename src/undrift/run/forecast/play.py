@@ -12,7 +12,7 @@ from undrift.forecast import Forecaster
 from undrift.forecast.calendar import Seconds
 from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
-from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
+from undrift.run.forecast.panel import Panel, read_panel
 from undrift.run.forecast.recorder import ForecastRecorder
 from undrift.run.forecast.scores import ForecastScores
 from undrift.run.ledger import extend_entry, find_grown, make_entry, put_entry, was_learned
@@ -106,7 +106,8 @@ def learn_later_file(
             raise InputError(f"{folder.path}: a service has begun meanwhile; end it, then give the same command again")
         if was_learned(state["learned"], digest):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
-        plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
+        plan = folder.read_plan(state)
+        assert plan is not None  # a file was learned
         grown = find_grown(state["learned"], source)
         after = state["last"] if plan.time is not None else state["rows"] - 1 if grown is not None else None
         panel = read_panel(source, settings, plan, after)

@@ -17,6 +17,7 @@ import numpy as np
 from undrift import store
 from undrift._internal.folder import regular_file
 from undrift._internal.names import find_similar
+from undrift._internal.state_file import explain_damage
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
@@ -27,7 +28,6 @@ from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import RunWriter, make_provenance
 from undrift.run.play.state import RunState, settings_of
 from undrift.run.read.source import Source
-from undrift.run.state_file import explain_damage
 from undrift.stream import Answers, Stream
 from undrift.stream.cells import RowBatch, is_missing
 from undrift.stream.features import Rows

@@ -8,9 +8,9 @@ trace-*.undrift        snapshots (spectrum, weights, coefficients), the last row
 events.jsonl           what changed on the way, one JSON object a line, when that was asked for (--alert)
 journal.sqlite         of a run that was served: what came since the last commit, and the rows that wait for labels
 report.html            when a report was asked for
-run-v*.json            what run.json said of an earlier version, whose stream and trace are model-v*.undrift and
+run-v*.json            what run.json said of another version, whose stream and trace are model-v*.undrift and
                        trace-v*.undrift, and whose predictions are the first rows of predictions.parquet, or of
-                       predictions-v*.parquet where the run went back behind them
+                       predictions-v*.parquet if it was rolled back
 .undrift/              the lock, the list of files we wrote, and what is being written
 ```
 """
@@ -27,9 +27,17 @@ from typing import TYPE_CHECKING, Any
 
 from undrift import store
 from undrift._internal.folder import Folder, regular_file
+from undrift._internal.state_file import JOURNAL, STATE, write_state
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.run.play.state import RunState, read_run, version_files
-from undrift.run.state_file import JOURNAL, STATE, write_state
+from undrift.run.play.state import (
+    RunState,
+    VersionEntry,
+    current_version,
+    find_ancestors,
+    read_run,
+    version_files,
+    version_names,
+)
 from undrift.run.tables import cut_parquet, join_parquet, scan_parts, table_shape
 from undrift.stream import Stream
 from undrift.stream.extras import polars
@@ -77,9 +85,12 @@ class RunFolder:
     def adopt_files(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
         named = [*state["parts"], state["model"], state["trace"], *version_files(state)]
+        named += JOURNAL if (state["journal"] or {}).get("id") else ()
         self.files.adopt(STATE, *(name for name in named if name and not self.files.knows(name)))
         if not self.files.knows(REPORT) and _is_report(self.path / REPORT):
             self.files.adopt(REPORT)
+        if not self.files.knows(EVENTS) and _holds(self.path / EVENTS, _event_lines(state)):
+            self.files.adopt(EVENTS)
 
     def refuse_foreign_files(self) -> None:
         """Refuse a folder that holds files which no run wrote, where no run is."""
@@ -91,8 +102,7 @@ class RunFolder:
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Commit: from now on, the files this state names are the run."""
         if state["settings"].get("alert"):  # the same that the state says, for programs that read lines
-            lines = [json.dumps(event, allow_nan=False) + "\n" for event in state.get("events", [])]
-            self.files.put(EVENTS, "".join(lines).encode(), durable=False)
+            self.files.put(EVENTS, _event_lines(state), durable=False)
         self.files.put(STATE, write_state(state, "run"))
 
     def write_table(self, name: str, frame: DataFrame) -> None:
@@ -140,51 +150,45 @@ class RunFolder:
         self.sweep(state)
         return state
 
-    def keep_version(self, state: RunState) -> list[dict[str, Any]]:
+    def keep_version(self, state: RunState) -> list[VersionEntry]:
         """Give the files of the version that `run.json` is names of its own, and return the versions with them.
 
         Call it before another state is committed, whose `versions` these are; until then nothing names the files. Its
         predictions need no file: they are the first rows and columns of the table, which only grows.
         """
-        number = state["version"]
-        names = {
-            "state": f"run-v{number}.json",
-            "model": f"model-v{number}.undrift",
-            "trace": f"trace-v{number}.undrift",
-        }
+        names = version_names(state["version"])
         for name, now in zip(names, (STATE, state["model"], state["trace"]), strict=True):
             self.files.link(now, names[name], durable=False)
         rows, columns = table_shape([regular_file(self.path, part) for part in state["parts"]])
-        files = {**names, "table": None, "rows": rows, "columns": columns}
-        return [one | {"files": files} if one["number"] == number else one for one in state["versions"]]
+        entry = current_version(state)
+        kept = {**entry, "files": {**names, "table": None, "rows": rows, "columns": columns}}
+        return [kept if one is entry else one for one in state["versions"]]
 
-    def go_back(self, state: RunState, number: int) -> RunState:
-        """Make an earlier version of a finished run the current one, and return its state; the others stay.
+    def go_to(self, state: RunState, number: int, journal: Mapping[str, Any] | None) -> RunState:
+        """Make another version of a finished run the current one, and return its state; all others stay.
 
         A kill at any moment leaves the one or the other whole. The report, which would be of another version, goes.
+        `journal` is what `run.json` says of the journal from then on.
         """
-        target = next(version for version in state["versions"] if version["number"] == number)
-        files = target["files"]
-        then = read_run(self.path, files["state"])
         versions = self.keep_version(state)
-        left = f"predictions-v{state['version']}.parquet"  # the table of now, where versions need its later rows
-        for version in versions:
-            table = version["files"]["table"]
-            if table == files["table"] and version["files"]["rows"] <= files["rows"]:  # its rows are the first of them
-                version["files"] = version["files"] | {"table": None}
-            elif table is None:
-                version["files"] = version["files"] | {"table": left}
-        if any(version["files"]["table"] == left for version in versions):
+        files = next(one["files"] for one in versions if one["number"] == number)
+        then = read_run(self.path, files["state"])
+        ancestors = find_ancestors(versions, number)  # their predictions are the first rows of those of the target
+        left = f"predictions-v{state['version']}.parquet"  # what is now predictions.parquet, if a version needs it
+
+        def find_table(version: VersionEntry) -> str | None:
+            table: str | None = version["files"]["table"]
+            return None if version["number"] in ancestors else table or left
+
+        moved = [{**one, "complete": True, "files": one["files"] | {"table": find_table(one)}} for one in versions]
+        if any(one["files"]["table"] == left for one in moved):
             self.files.link(state["parts"][0], left, durable=False)
         part = self.files.next_free_name("predictions-", ".parquet", 1)
         self._cut(files["table"] or state["parts"][0], files["rows"], files["columns"], part)
-        kept = ("versions_made", "keep_versions")
         then |= {"status": "finished", "parts": [part], "model": files["model"], "trace": files["trace"]}
-        then |= {"version": number, **{name: state[name] for name in kept}}
-        then["versions"] = [one | {"files": None} if one["number"] == number else one for one in versions]
-        journal = then.get("journal") or state.get("journal")
-        if isinstance(journal, dict):  # what a service wrote there went beyond this version: it must begin another
-            then["journal"] = {**journal, "id": None}
+        then |= {"version": number, "journal": journal}
+        then |= {name: state[name] for name in ("versions_made", "keep_versions")}
+        then["versions"] = [one | {"files": None} if one["number"] == number else one for one in moved]
         self.files.delete(REPORT)
         return self.use_final_names(self._commit(then))
 
@@ -219,6 +223,17 @@ class RunFolder:
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: predictions cannot be read ({error}); start the run again") from None
         return frame
+
+
+def _event_lines(state: Mapping[str, Any]) -> bytes:
+    return "".join(json.dumps(event, allow_nan=False) + "\n" for event in state.get("events", [])).encode()
+
+
+def _holds(path: Path, payload: bytes) -> bool:
+    """Whether a file holds exactly this."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != len(payload):
+        return False
+    return path.read_bytes() == payload
 
 
 def _is_report(path: Path) -> bool:

@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -16,15 +17,15 @@ import numpy as np
 import undrift
 from undrift import kernels, store
 from undrift._internal.folder import regular_file
+from undrift._internal.state_file import explain_damage
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.errors import DataError, InputError, ModelFileError
 from undrift.run.ledger import LedgerEntry, make_entry, now, put_entry
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import FINAL, RunFolder
-from undrift.run.play.state import KEPT_VERSIONS, RunState
+from undrift.run.play.state import KEPT_VERSIONS, RunState, VersionEntry, current_version, drop_versions
 from undrift.run.read.rows_in_order import read_rows
 from undrift.run.read.source import Source
-from undrift.run.state_file import explain_damage
 from undrift.stream import Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
@@ -33,6 +34,9 @@ from undrift.stream.settings import Settings, did_you_mean
 
 BATCHES_PER_COMMIT, FIRST_COMMITS, SECONDS_PER_COMMIT = 4, 8, 1.0
 """Batches between two commits, at least; after so many commits, also seconds."""
+
+
+_VERSION_WORDS = ("version", "versions", "versions_made", "keep_versions")
 
 
 class Progress(NamedTuple):
@@ -167,8 +171,8 @@ class RunWriter:
     """
 
     def __init__(self, folder: RunFolder, recorder: RunRecorder, *, versions: int | None = None) -> None:
-        if versions is not None and versions < 0:
-            raise InputError(f"versions must be 0 or more, got {versions}")
+        if versions is not None and versions < 1:
+            raise InputError(f"versions must be at least 1, which keeps the current version only, got {versions}")
         self.folder, self.recorder = folder, recorder
         self.keep_versions = KEPT_VERSIONS if versions is None else versions
         self._asked_versions = versions
@@ -180,6 +184,8 @@ class RunWriter:
         self._rows_of_others = 0
         self._last: RunState | None = None
         """What `run.json` holds, once it is of this run."""
+        self.is_version_open = False
+        """Whether what is committed next belongs to the version that `run.json` is at."""
         self.replacing = folder.exists  # until the first commit
         self.updating = False
         """Whether the rows are new ones of a finished run, which counts until they are all learned."""
@@ -217,28 +223,36 @@ class RunWriter:
             regular_file(path, part)
         if state["model"]:
             stream = load_stream(regular_file(path, state["model"]))
+            require_stream(path, state, stream)
             stream.use_settings(self.recorder.stream.settings)  # the limit, or where the file is, may be others
             _, arrays = store.read(regular_file(path, state["trace"]))
             self.recorder = RunRecorder(stream, state["naive_lags"], watched=stream.settings.alert)
             self.recorder.resume(state["carry"], arrays, state["events"])
         self.learn_from(self.learned[-1], len(self.learned) - 1)
+        self.is_version_open = not current_version(state)["complete"]
 
     def learn_from(self, entry: LedgerEntry, place: int | None = None) -> None:
-        """Count the rows to come for an entry of the ledger, a new one or that at a place, in which they are added."""
+        """Count the rows to come for an entry of the ledger, a new one or that at a place, in which they are added.
+
+        They begin a new version of a run that was finished or left before.
+        """
         put_entry(self.learned, place, entry)
         rows = self.recorder.features.rows
         entry.setdefault("rows_before", rows)
         self.entry, self._rows_of_others = entry, rows - entry["rows"]
+        self.is_version_open = False
 
-    def keep_version(self) -> RunState:
-        """Commit what was learned as a version to which `rollback_run` can go back; the run goes on.
+    def commit_journal(self) -> None:
+        """Commit which journal counts, and nothing else."""
+        assert self._last is not None  # a run that is served was finished
+        self._last = self._last | {"journal": None if self.journal is None else {**self.journal}}
+        self.folder.write_state(self._last)
 
-        For a process that learns for long, such as a service; `finish` makes a version by itself.
+    def commit(self, status: str = "running", *, complete: bool = False) -> RunState:
+        """Write what happened since the last commit; it counts from the moment `run.json` is renamed into place.
+
+        With `complete`, the next commit begins another version, and `rollback_run` can go back to this one.
         """
-        return self.commit(make_version=True)
-
-    def commit(self, status: str = "running", *, make_version: bool = False) -> RunState:
-        """Write what happened since the last commit; it counts from the moment `run.json` is renamed into place."""
         self._write_part()
         recorder, folder = self.recorder, self.folder
         stream, features = recorder.stream, recorder.features
@@ -267,7 +281,7 @@ class RunWriter:
             "features": names,
             "coefficients": [n for name in lines for n in (name, f"{name} missing")] if wide else lines,
             "candidates": stream.model.candidates,
-            "effects": recorder.effects() if make_version else {},
+            "effects": recorder.effects() if complete else {},
             "combination": stream.model.combination(),
             "arms": stream.model.arms() if stream.task == "regression" else [],
             "naive_lags": recorder.lags,
@@ -285,27 +299,43 @@ class RunWriter:
             "carry": values,
             "events": [] if recorder.watch is None else [event.as_dict() for event in recorder.watch.events],
         }
-        state |= self._versions(state if make_version else None)
+        state |= self._describe_versions(state, complete=complete)
         folder.write_state(state)
         folder.sweep(state)
         self.replacing, self._committed, self._last = False, time.monotonic(), state
+        self.is_version_open = not complete
         return state
 
-    def _versions(self, new: RunState | None) -> RunState:
-        """Return what a state says of versions: those there were, with their files, and the `new` one."""
-        last, made = self._last, 0 if self._last is None else self._last["versions_made"]
-        versions: list[dict[str, Any]] = [] if last is None else last["versions"]
-        if last is not None and last["version"] is not None:
-            versions = self.folder.keep_version(last) if self.keep_versions > 1 else []
-        versions = versions[-(self.keep_versions - 1) :] if self.keep_versions > 1 else []
-        if new is not None:
-            made += 1
-            facts = {name: new[name] for name in ("rows", "rounds", "scores")}
-            about = {"number": made, "when": now(), "by": self.entry["by"], "path": self.entry["path"]}
-            versions = [*versions, {**about, **facts, "files": None}]
+    def _describe_versions(self, new: RunState, *, complete: bool) -> RunState:
+        """Return what a state says of versions: those there were, with their files, and that of the state itself.
+
+        A command that learned nothing makes no version.
+        """
+        number, parent, versions = 1, None, list[VersionEntry]()
+        if self._last is not None and complete and not self.is_version_open:
+            same = all(new[name] == self._last[name] for name in ("rows", "rounds"))
+            if same:
+                return {name: self._last[name] for name in _VERSION_WORDS} | {"keep_versions": self.keep_versions}
+        if self._last is not None and self.is_version_open:
+            number, parent = self._last["version"], current_version(self._last)["parent"]
+            versions = [one for one in self._last["versions"] if one["number"] != number]
+        elif self._last is not None:
+            number, parent = self._last["versions_made"] + 1, self._last["version"]
+            versions = [*self.folder.keep_version(self._last)]
+        version = {
+            "number": number,
+            "parent": parent,
+            "when": now(),
+            "by": self.entry["by"],
+            "path": self.entry["path"],
+            **{name: new[name] for name in ("rows", "rounds", "scores")},
+            "complete": complete,
+            "files": None,
+        }
+        made = max(number, 0 if self._last is None else self._last["versions_made"])
         return {
-            "version": None if new is None else made,
-            "versions": versions,
+            "version": number,
+            "versions": drop_versions([*versions, version], self.keep_versions, number),
             "versions_made": made,
             "keep_versions": self.keep_versions,
         }
@@ -314,7 +344,7 @@ class RunWriter:
         """Join the parts, and commit the run as finished."""
         self.provenance["finished"] = now()
         if self.updating:
-            done = self.commit("finished", make_version=True)  # until it counts, the run is what it was
+            done = self.commit("finished", complete=True)  # until it counts, the run is what it was
             self._last = self.folder.use_final_names(done)
             return self._last
         if self.replacing:
@@ -322,7 +352,7 @@ class RunWriter:
         self._write_part()
         self.folder.join(self.parts, "predictions.parquet")
         self.parts = ["predictions.parquet"]
-        return self.commit("finished", make_version=True)
+        return self.commit("finished", complete=True)
 
     def join_alike_parts(self) -> None:
         """Join the last two parts while they are of like sizes, so that a run that goes on for long has few parts."""
@@ -369,6 +399,15 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     if not isinstance(stream, Stream):
         raise ModelFileError(f"{path}: a {type(stream).__name__}, not the stream of a run; start the run again")
     return stream
+
+
+def require_stream(folder: Path, state: RunState, stream: Stream) -> None:
+    """Refuse a stream that is not that of a state, as when files of two commits were copied into one folder."""
+    if stream.rounds != state["rounds"]:
+        raise ModelFileError(
+            f"{folder / state['model']}: it learned {stream.rounds:,} labels, and run.json is of {state['rounds']:,}; "
+            "restore both from one copy"
+        )
 
 
 def rows_per_batch(width: int, settings: Settings, models: int = 1) -> int:

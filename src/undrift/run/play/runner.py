@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import undrift
+from undrift._internal.state_file import STATE
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.errors import InputError, ModelFileError
 from undrift.run.play.run_folder import FINAL, RunFolder
@@ -16,7 +17,6 @@ from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState
 from undrift.run.read.rows_in_order import add_default_lags, read_rows
 from undrift.run.read.source import Source
-from undrift.run.state_file import STATE
 from undrift.stream.extras import log_sentence
 from undrift.stream.schema import infer_schema
 from undrift.stream.settings import Settings

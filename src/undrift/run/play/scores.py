@@ -51,10 +51,22 @@ class ScoreTable:
         return {"count": first.count, "sums": sums, "labels": first.labels}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on with the sums of `state`."""
+        """Go on with the sums of `state`; raise KeyError, TypeError or ValueError for what is none."""
+        count, labels = state["count"], _read_sums(state["labels"])
+        if type(count) is not int or count < 0:
+            raise ValueError("'count' of the scores must be a number of rounds")
         for name, running in self.running.items():
-            running.count, running.errors = state["count"], list(state["sums"][name])
-            running.labels = list(state["labels"])
+            running.count, running.errors, running.labels = count, _read_sums(state["sums"][name]), labels
+            if min(running.errors) < 0.0:
+                raise ValueError("'sums' of the scores must be 0 or more")
+
+
+def _read_sums(values: Any) -> list[float]:
+    """Return two sums; raise TypeError or ValueError for anything else."""
+    first, second = (float(value) for value in values)
+    if not math.isfinite(first) or not math.isfinite(second):
+        raise ValueError("a sum of the scores is not finite")
+    return [first, second]
 
 
 def with_titles(named: Mapping[str, float]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from undrift._internal.state_file import explain_damage
 from undrift._internal.stopping import StopRequest
 from undrift.errors import ConditionError, DataError, InputError, LearnedBeforeError
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, was_learned
@@ -17,7 +18,6 @@ from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, settings_of
 from undrift.run.read.rows_in_order import read_rows
 from undrift.run.read.source import Source
-from undrift.run.state_file import explain_damage
 from undrift.stream.cells import Cells, RowBatch, UnreadableCell, parse_times
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features

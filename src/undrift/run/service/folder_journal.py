@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from undrift._internal.folder import Folder
+from undrift._internal.state_file import JOURNAL
 from undrift.errors import ModelFileError
 from undrift.run.service.journal import Checkpoint, Journal
-from undrift.run.state_file import JOURNAL
 
 Link = dict[str, Any]
 """`id` of the journal, None where the next service begins another one, and `sequence`, the last entry in the folder."""

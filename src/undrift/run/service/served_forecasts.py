@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from undrift._internal.state_file import explain_damage
 from undrift._typing import Matrix
 from undrift.errors import ModelFileError, UndriftError
 from undrift.forecast import Forecaster
@@ -26,7 +27,6 @@ from undrift.run.ledger import make_entry
 from undrift.run.service.folder_journal import begin_link, commit_with_journal, find_facts, open_journal
 from undrift.run.service.journal import EntryKind, Journal
 from undrift.run.service.journaled_service import describe_failure, to_json
-from undrift.run.state_file import explain_damage
 
 ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 500, 60.0
 """Rows between two commits of the folder, at most, and seconds. A restart repeats what came after."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undrift._internal.state_file import explain_damage
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
 from undrift.events import Event
@@ -36,7 +37,6 @@ from undrift.run.service.served_models import (
     median_half_life,
 )
 from undrift.run.service.service import HOLD, LARGEST_BATCH, Service
-from undrift.run.state_file import explain_damage
 from undrift.stream import Answers, Stream
 from undrift.stream.cells import LIMIT, RowBatch
 from undrift.stream.features import Features, Rows
@@ -122,14 +122,16 @@ class ServedRun:
         Of a finished run, locked by this process.
     level
         Part of the labels that intervals are made to hold; None: what the run says.
+    versions
+        How many versions the folder keeps, as for `RunWriter`.
     """
 
-    def __init__(self, folder: RunFolder, *, level: float | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: RunFolder, *, level: float | None = None, versions: int | None = None) -> None:
+        self.folder, self._versions = folder, versions
         self._level = None if level is None else check_level(level)
         self.first_row = 1
         self._load()
-        self._began, self._versioned = self._saved, time.monotonic()
+        self._versioned = time.monotonic()
         self.target = self.stream.settings.target
 
     # ---- the folder --------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ class ServedRun:
         self.folder.adopt_files(state)
         stream = Stream(settings_of(self.folder.path, state).replace(limit=None))
         with explain_damage(self.folder.path):
-            self.writer = RunWriter(self.folder, RunRecorder.empty(stream))
+            self.writer = RunWriter(self.folder, RunRecorder.empty(stream), versions=self._versions)
             self.writer.resume(state)
         self.writer.updating = True
         self.recorder: RunRecorder = self.writer.recorder
@@ -166,16 +168,18 @@ class ServedRun:
 
     def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
         """Become what the folder holds; return the number of the last entry in it, and the facts of the service."""
-        held: Link | None = self._load().get("journal")
+        state = self._load()
+        held: Link | None = state["journal"]
         if self.writer.entry["by"] != "serve":
             self.writer.learn_from(make_entry("undrift serve", "serve"))
-        instead = f"put it back, or give up the rows that wait for their labels: undrift rollback {self.folder.path}"
+        back = f"undrift rollback {self.folder.path} --to {state['version']}"
+        instead = f"put it back, or give up the rows that wait for their labels: {back}"
         with explain_damage(self.folder.path):
             facts = find_facts(journal, held, "run", instead)
-            if held is None or facts is None:
-                self.first_row = int((held or {}).get("next_row", 1))
-                self.writer.journal = begin_link()
-                return None
+        if held is None or facts is None:
+            self.first_row = 1 if held is None else held.get("next_row", 1)
+            self.writer.journal = begin_link()
+            return None
         self._recent.resume(facts["recent"])
         if "watch" in facts and self.recorder.watch is None:
             self._watch.resume(facts["watch"], [])
@@ -190,21 +194,24 @@ class ServedRun:
         self.writer.journal |= {"sequence": journal.last, "next_row": facts["next_row"]}
         own = {"id": self.writer.journal["id"], "recent": self._recent.state()}
         own |= {} if self.recorder.watch is not None else {"watch": self._watch.state()}
-        old = time.monotonic() - self._versioned > SECONDS_PER_VERSION
 
         def commit() -> None:
+            if not journal.last:  # nothing came yet
+                self.writer.commit_journal()
+                return
             self.writer.batches += 1
             self.writer.join_alike_parts()
-            self.writer.commit("finished", make_version=old)
+            old = time.monotonic() - self._versioned > SECONDS_PER_VERSION
+            self.writer.commit("finished", complete=old)
+            self._versioned = time.monotonic() if old else self._versioned
 
         commit_with_journal(journal, {**facts, **own}, commit)
-        self._versioned = time.monotonic() if old else self._versioned
         self._is_committed = True
         self._saved, self._saved_when = journal.last, time.monotonic()
 
     def finish(self) -> None:
-        """Give the files of the folder their final names."""
-        if self._saved > self._began:
+        """Make a version of what was learned, and give the files of the folder their final names."""
+        if self.writer.is_version_open:
             self.recorder.snapshots.take(self.model)
             self.writer.finish()
         else:
@@ -433,7 +440,12 @@ def _instant(when: float) -> np.datetime64:
 
 @contextlib.contextmanager
 def open_run(
-    path: Path, *, level: float | None = None, hold: float | None = HOLD, durable: bool = False
+    path: Path,
+    *,
+    level: float | None = None,
+    hold: float | None = HOLD,
+    durable: bool = False,
+    versions: int | None = None,
 ) -> Iterator[Service]:
     """Give the service of a finished run's folder; no other process writes there meanwhile.
 
@@ -442,7 +454,7 @@ def open_run(
     folder = RunFolder(path)
     folder.state()  # refuses what is no run before anything is made there
     with folder.files.hold_lock():
-        run = ServedRun(folder, level=level)
+        run = ServedRun(folder, level=level, versions=versions)
         folder.sweep(folder.state())  # also of a journal that does not count
         with open_journal(folder.files, durable) as journal:
             service = Service(run, journal, hold=hold)

@@ -182,11 +182,11 @@ class Service(JournaledService):
 
     def _read_journal(self) -> None:
         """Become what the journal says: its snapshot, and every entry after it."""
-        self._next_row = self._models.first_row  # the id of the next row
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.event_counts: Counter[EventKind] = Counter()
         saved_at = waiting = after = 0
         saved = self._models.restore(self.journal)
+        self._next_row = self._models.first_row  # the id of the next row, until the journal says another
         if saved is None:
             if self.journal.last:
                 raise ModelFileError(f"{self.journal.path}: its first snapshot is missing; restore it from a copy")

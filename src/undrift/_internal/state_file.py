@@ -1,14 +1,17 @@
 """`run.json`: the one file of a folder that names what counts; read as if a stranger had written it.
 
 A folder is of one kind: a run (over a file, a pipe or a service), a fleet, or forecasts. Whatever the kind, `run.json`
-says its format, its kind, its settings and the ledger of what was learned, and it is renamed into place last.
+says its format, its kind, its settings and the ledger of what was learned, and it is renamed into place last. Its
+checksum is the SHA-256 of the file with `"sha256": ""` in the place of the checksum, so that no damage goes unnoticed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ EARLIER = {"fleet.json": "fleet", "forecast.json": "forecast"}
 """What named the files of a folder before 0.3."""
 State = dict[str, Any]
 """What `run.json` holds."""
+_CHECKSUM = re.compile(rb'("sha256": ")([0-9a-f]{64})(")')
 
 
 def find_kind(folder: Path) -> str | None:
@@ -57,8 +61,9 @@ def read_state(folder: Path, kind: str, name: str = STATE) -> State:
 
 def write_state(state: Mapping[str, Any], kind: str) -> bytes:
     """Return the text of `run.json`."""
-    head = {"format": FORMAT, "kind": kind}
-    return (json.dumps(head | {**state} | head, indent=1, allow_nan=False) + "\n").encode()
+    head = {"format": FORMAT, "kind": kind, "sha256": ""}
+    text = (json.dumps(head | {**state} | head, indent=1, allow_nan=False) + "\n").encode()
+    return text.replace(b'"sha256": ""', b'"sha256": "%s"' % _digest(text), 1)
 
 
 @contextlib.contextmanager
@@ -78,7 +83,8 @@ def _read_head(folder: Path, name: str = STATE) -> State:
     try:
         if path.stat().st_size > LARGEST:
             raise ModelFileError(f"{path}: far larger than any that undrift writes; name a folder that it made")
-        state = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        text = path.read_bytes()
+        state = json.loads(text.decode(), parse_constant=_refuse_constant)
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UndriftError):
             raise
@@ -89,9 +95,23 @@ def _read_head(folder: Path, name: str = STATE) -> State:
         raise _too_old(path, "run")
     if state["format"] > FORMAT:
         raise ModelFileError(f"{path}: format {state['format']} is newer than this undrift reads; upgrade undrift")
-    if state.get("kind") not in COMMANDS:
-        raise ModelFileError(f"{path}: damaged or edited ('kind' is {state.get('kind')!r:.40}); {_afresh('run')}")
+    kind = state.get("kind")
+    if not isinstance(kind, str) or kind not in COMMANDS:
+        raise ModelFileError(f"{path}: damaged or edited ('kind' is {kind!r:.40}); {_afresh('run')}")
+    if not _is_whole(text):
+        raise ModelFileError(f"{path}: damaged or edited (it does not match its checksum); {_afresh(kind)}")
+    state.pop("sha256", None)
     return state
+
+
+def _is_whole(text: bytes) -> bool:
+    """Whether the checksum in the head of a `run.json` is that of the file."""
+    found = _CHECKSUM.search(text)
+    return found is not None and _digest(_CHECKSUM.sub(rb"\1\3", text, count=1)) == found[2]
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
 
 
 def _refuse_earlier(folder: Path) -> None:
