@@ -1,6 +1,5 @@
 """Certificates of runs that were updated: those of one long file, read again from all the files that were learned."""
 
-import json
 import os
 
 import numpy as np
@@ -164,8 +163,9 @@ def test_an_update_certifies_again_where_certificates_were_asked_for(tmp_path, c
     report = (tmp_path / "first" / "report.html").read_text()
     assert "Not certified" not in report
     # an update that was killed before its certificates and its report
-    state = RunFolder(tmp_path / "first").state()
-    (tmp_path / "first" / "run.json").write_text(json.dumps(state | {"certificates": []}))
+    folder = RunFolder(tmp_path / "first")
+    with folder.hold_lock():
+        folder.write_state(folder.state() | {"certificates": []})
     os.utime(tmp_path / "first" / "report.html", (0, 0))
     assert run(["update", str(tmp_path / "first"), more, "-q"]) == 0
     assert read_run(tmp_path / "first").certificates == all_rows.certificates
