@@ -260,7 +260,7 @@ def replay_run(out: str | Path) -> bool:
     with tempfile.TemporaryDirectory() as temporary:
         twin = RunFolder(temporary)
         with twin.hold_lock():
-            loop = RunLoop(first.open(), twin, "", _ignore, versions=0)
+            loop = RunLoop(first.open(), twin, "", _ignore, versions=1)
             loop.start(None)
             again = loop.play_all(_ignore, StopRequest(None))
             for file in later:
