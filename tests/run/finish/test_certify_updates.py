@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from tests.helpers import edit_state
 from undrift.cli.app import run
 from undrift.errors import ConditionError
 from undrift.run import Settings, certify_run, play_file, read_run, replay_run, update_run
@@ -163,9 +164,7 @@ def test_an_update_certifies_again_where_certificates_were_asked_for(tmp_path, c
     report = (tmp_path / "first" / "report.html").read_text()
     assert "Not certified" not in report
     # an update that was killed before its certificates and its report
-    folder = RunFolder(tmp_path / "first")
-    with folder.hold_lock():
-        folder.write_state(folder.state() | {"certificates": []})
+    edit_state(tmp_path / "first" / "run.json", certificates=[])
     os.utime(tmp_path / "first" / "report.html", (0, 0))
     assert run(["update", str(tmp_path / "first"), more, "-q"]) == 0
     assert read_run(tmp_path / "first").certificates == all_rows.certificates
