@@ -62,8 +62,13 @@ def find_facts(
         raise TypeError(f"'sequence' is {type(sequence).__name__}")
     if not journal.last and journal.last_snapshot() is None:
         raise ModelFileError(f"{journal.path}: empty, or missing, though this {kind} was served; {instead}")
-    facts: Mapping[str, Any] = json.loads(journal.snapshot_at(sequence).facts)
-    if facts["id"] != link["id"]:
+    text = journal.snapshot_at(sequence).facts
+    try:
+        facts: Mapping[str, Any] = json.loads(text)
+        is_own = facts["id"] == link["id"]
+    except (LookupError, RecursionError, TypeError, ValueError):
+        raise ModelFileError(f"{journal.path}: damaged; put a copy of it back") from None
+    if not is_own:
         raise ModelFileError(f"{journal.path}: the journal of another {kind}; put the right one back")
     return facts
 
