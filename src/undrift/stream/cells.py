@@ -112,7 +112,10 @@ def parse_numbers(cells: Cells, na: frozenset[str]) -> Vector:
     """Return a column as numbers, NaN where missing; raise `UnreadableCell` at the first cell that is none."""
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind == "M":
-            raise UnreadableCell(0, str(cells[0]))
+            known = np.flatnonzero(~np.isnat(cells))
+            if len(known):
+                raise UnreadableCell(int(known[0]), str(cells[known[0]]))
+            return np.full(len(cells), math.nan)
         return cells.astype(np.float64, copy=False)
     out = _cast_texts(cells, na)
     if out is None:
@@ -204,6 +207,8 @@ def parse_texts(cells: Cells, na: frozenset[str]) -> list[str | None]:
             bits, places = np.unique(cells.astype(np.float64).view(np.int64), return_inverse=True)
             labels = [_text_or_none(cell, na) for cell in bits.view(np.float64).tolist()]
             return [labels[place] for place in places.tolist()]
+        if cells.dtype.kind == "M":
+            return [None if np.isnat(cell) else str(cell) for cell in cells]
         return [_text_or_none(float(cell), na) for cell in cells]
     if not {*map(type, cells)} <= {str, type(None)}:
         return [_text_or_none(cell, na) for cell in cells]
