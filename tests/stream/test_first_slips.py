@@ -75,3 +75,63 @@ def test_rows_whose_earlier_labels_are_not_known_have_no_interval():
     blind = stream.predict(frame[100:105].drop(columns="sales"), quantiles=[0.5])
     assert np.isnan(blind.lower).tolist() == np.isnan(blind.quantiles[:, 0]).tolist() == [False] + [True] * 4
     assert not np.isnan(stream.predict(frame[100:105]).lower).any()
+
+
+def timed_table(rows=120, name=None):
+    frame = table(rows).drop(columns="note")
+    frame["size"] = pd.cut(frame["x"], [-9.0, -0.5, 0.5, 9.0])
+    frame["month"] = pd.period_range("2024-01", periods=rows, freq="M")
+    frame["open"] = pd.array([None, True, False] * (rows // 3), dtype="boolean")
+    frame["staff"] = pd.array([4, None] * (rows // 2), dtype="Int64")
+    frame.index = pd.date_range("2024-01-01", periods=rows, freq="h", name=name)
+    return frame
+
+
+@pytest.mark.parametrize("name", [None, "when"])
+@pytest.mark.parametrize("zone", [None, "Europe/Vienna"])
+def test_a_row_of_a_frame_keeps_the_time_that_names_it(name, zone):
+    frame = timed_table(name=name).tz_localize(zone)
+    stream = ud.Stream("sales", calendar=True, speed="light")
+    stream.play(frame[:100])
+    for t in (100, 110):
+        row, block = frame.iloc[t], frame[t : t + 1]
+        expected = stream.predict(block)
+        assert stream.predict(row).columns() == expected.columns()
+        assert stream.predict(block.reset_index(names=name or "time").to_dict("records")).yhat == expected.yhat
+        assert stream.explain(row) == stream.explain(block)
+        out = stream.predict(row).to_frame()
+        pd.testing.assert_frame_equal(out, expected.to_frame(), check_freq=False, check_names=False)
+    single, whole = stream.copy(), stream.copy()
+    for _, row in frame[100:].iterrows():
+        single.learn(row)
+    whole.learn(frame[100:])
+    assert single == whole
+    first = ud.Stream("sales", calendar=True, speed="light")
+    first.learn(frame.iloc[0])
+    assert first.schema.time == "time"
+
+
+def test_rows_of_a_frame_with_periods_are_rows():
+    frame = timed_table()
+    frame.index = frame.index.to_period("h")
+    stream = ud.Stream("sales", calendar=True, speed="light")
+    stream.play(frame[:100])
+    assert stream.predict(frame.iloc[100]).columns() == stream.predict(frame[100:101]).columns()
+
+
+def test_a_column_of_a_frame_is_no_row():
+    stream = ud.Stream("sales", speed="light")
+    stream.play(table().drop(columns="note"))
+    with pytest.raises(InputError, match=r"a Series must be one row.*, got 5 as a name; for a column"):
+        stream.predict(table()["x"])
+
+
+def test_no_rows_of_a_frame_give_a_frame_of_the_same_kind():
+    frame = timed_table()
+    stream = ud.Stream("sales", speed="light")
+    stream.play(frame)
+    for answers in (stream.predict(frame[:0]), stream.play(frame[:0]), stream.ask(frame[:0])):
+        out = answers.to_frame()
+        assert isinstance(out, pd.DataFrame)
+        assert list(out.columns) == ["time", "prediction", "lower", "upper"]
+        assert out.index.equals(frame.index[:0])

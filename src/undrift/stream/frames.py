@@ -28,6 +28,8 @@ Frame = Any
 """A data frame of pandas, polars, pyarrow, or any library that narwhals knows; a list of dicts; or one dict."""
 TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 """Indexes of pandas that become a column even without a name."""
+UNNAMED_TIME = "time"
+"""Name of the column that they become."""
 _NUMBERS, _TEXTS = {float, int, type(None)}, {str, type(None)}
 """Cells that need no conversion."""
 _KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
@@ -89,13 +91,33 @@ def _is_row(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def read_table(who: str, table: Frame, drop: Collection[str] = ()) -> RowBatch:
+def is_series(table: Frame) -> bool:
+    """Whether a table is one row, or one column, of a frame of pandas."""
+    return getattr(table, "ndim", 0) == 1 and hasattr(table, "to_dict")
+
+
+def _from_series(who: str, series: Any, time: str) -> dict[Any, Any]:
+    """Return one row of a frame of pandas as a dict, the time that names it included."""
+    row, name = dict(series.to_dict()), series.name
+    if row and not any(isinstance(column, str) for column in row):
+        label = _check.describe(next(iter(row)))
+        raise InputError(
+            f"{who}: a Series must be one row, its index the names of the columns, got {label} as a name; for a column "
+            "of a frame pass frame[['temperature']]"
+        )
+    if isinstance(name, dt.date) or type(name).__name__ == "Period":
+        row = row if time in row else {time: name, **row}
+    return row
+
+
+def read_table(who: str, table: Frame, drop: Collection[str] = (), time: str | None = None) -> RowBatch:
     """Return the rows of a table as a batch, numbered from 1; refuse what cannot be read, but for the columns `drop`.
 
-    An index of pandas that has a name, or holds times, becomes a column.
+    An index of pandas that has a name, or holds times, becomes a column. One row of a frame of pandas does not know the
+    name of the index: if it is named by a time, that goes to the column `time`.
     """
-    if getattr(table, "ndim", 0) == 1 and hasattr(table, "to_dict"):  # one row of a frame of pandas
-        table = table.to_dict()
+    if is_series(table):
+        table = _from_series(who, table, time or UNNAMED_TIME)
     if _is_row(table):
         return _from_rows(who, [table], drop)
     if isinstance(table, (list, tuple)):
@@ -138,8 +160,13 @@ def _plain_cell(who: str, name: str, cell: Any) -> Any:
         cell = cell.item()
     if cell is None or isinstance(cell, (str, bool, int)):
         return cell
-    if type(cell).__name__ in ("NAType", "NaTType", "NullScalar"):
+    kind = type(cell).__name__
+    if kind in ("NAType", "NaTType", "NullScalar"):
         return None
+    if kind == "Interval":  # of pandas.cut
+        return str(cell)
+    if kind == "Period":
+        cell = cell.to_timestamp()
     if isinstance(cell, (float, Decimal)):
         return None if math.isnan(cell) else float(cell)
     if isinstance(cell, np.datetime64):
@@ -149,7 +176,7 @@ def _plain_cell(who: str, name: str, cell: Any) -> Any:
         return np.datetime64(plain.replace(fold=0), "us")
     if isinstance(cell, dt.date):
         return np.datetime64(cell, "us")
-    raise _unusable(who, name, type(cell).__name__)
+    raise _unusable(who, name, kind)
 
 
 def _from_frame(who: str, frame: Frame, drop: Collection[str]) -> RowBatch:
@@ -187,7 +214,7 @@ def _put_index_first(who: str, frame: Frame) -> Frame:
     if getattr(frame, "ndim", 0) != 2 or not (names or type(index).__name__ in TIME_INDEXES):
         return frame
     if not names:
-        frame, names = frame.rename_axis("time"), ["time"]
+        frame, names = frame.rename_axis(UNNAMED_TIME), [UNNAMED_TIME]
     twice = next((name for name in names if name in frame.columns), None)
     if twice is not None:
         raise InputError(

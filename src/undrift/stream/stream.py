@@ -29,7 +29,15 @@ from undrift.stream.explanation import Explanation, explain_row
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
-from undrift.stream.frames import Frame, in_python, python_words, read_cells, read_table, require_columns
+from undrift.stream.frames import (
+    Frame,
+    in_python,
+    is_series,
+    python_words,
+    read_cells,
+    read_table,
+    require_columns,
+)
 from undrift.stream.labels import LabelCode
 from undrift.stream.model import StreamModel
 from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema, with_default_lags
@@ -458,7 +466,8 @@ class Stream(Serializable):
 
     def _read(self, table: Frame) -> tuple[RowBatch, RowOrigin]:
         """Return the rows of a table and where they come from; refuse those that lack what was learned."""
-        batch = read_table("Stream", table, self.settings.drop)
+        time = self.settings.time if self.schema is None else self.schema.time
+        batch = read_table("Stream", table, self.settings.drop, time)
         if self.features is not None and len(batch.lines):
             settings = self.settings
             others = {settings.target, settings.weight, *settings.drop}
@@ -607,10 +616,11 @@ DEFAULTS = Settings(target="y").as_dict()
 
 def _with_index(answers: Answers, batch: RowBatch, table: Frame) -> Answers:
     """Return answers that know the index of a frame of pandas, less the rows that were left out."""
+    table = table.to_frame().T if is_series(table) else table
     index: Any = getattr(table, "index", None)
-    if getattr(table, "ndim", 0) != 2 or not len(batch.lines):
+    if getattr(table, "ndim", 0) != 2 or index is None:
         return answers
-    return dataclasses.replace(answers, index=index[answers.line - batch.lines[0]])
+    return dataclasses.replace(answers, index=index[answers.line - batch.lines[:1].sum()])
 
 
 def _as_list(row: Any) -> list[Any]:
