@@ -135,3 +135,21 @@ def test_no_rows_of_a_frame_give_a_frame_of_the_same_kind():
         assert isinstance(out, pd.DataFrame)
         assert list(out.columns) == ["time", "prediction", "lower", "upper"]
         assert out.index.equals(frame.index[:0])
+
+
+@pytest.mark.parametrize("learned", ["flags", "False", "FALSE", "false", "0"])
+def test_flags_are_the_same_classes_however_they_are_spelt(learned):
+    frame = table().drop(columns="note")
+    flags = frame["sales"] > 0.0
+    spelt = {"flags": flags, "False": flags.astype(str), "0": flags.astype(int)}
+    spelt |= {"FALSE": spelt["False"].str.upper(), "false": spelt["False"].str.lower()}
+    stream = ud.Stream("sales", speed="light")
+    stream.play(frame.assign(sales=spelt[learned]))
+    later = [stream.copy() for _ in spelt]
+    for one, labels in zip(later, spelt.values(), strict=True):
+        one.learn(frame.assign(sales=labels))
+        assert one == later[0]
+    for label in (True, np.True_, 1, "True", "TRUE", "true", "1"):
+        one = stream.copy()
+        one.tell(one.ask(frame.iloc[3]), label)
+        assert one.rounds == stream.rounds + 1
