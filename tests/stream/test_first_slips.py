@@ -119,6 +119,23 @@ def test_rows_of_a_frame_with_periods_are_rows():
     assert stream.predict(frame.iloc[100]).columns() == stream.predict(frame[100:101]).columns()
 
 
+def test_a_row_that_left_its_index_out_is_refused_with_the_way_to_keep_it():
+    frame = table().rename_axis("order").drop(columns="note")
+    stream = ud.Stream("sales", features=["x", "order"], speed="light")
+    stream.play(frame.set_index(frame.index % 7 + 0.5).rename_axis("order"))
+    with pytest.raises(
+        InputError, match=r"no column 'order', which was learned; .* pass frame\.iloc\[\[0\]\] in place of"
+    ):
+        stream.predict(frame.iloc[0])
+
+
+def test_quantiles_in_percent_are_refused_with_what_they_are():
+    stream = ud.Stream("sales", speed="light")
+    stream.play(table().drop(columns="note"))
+    with pytest.raises(InputError, match=r"levels must be in \[0.005, 0.995\], got 10; 10% is 0.1"):
+        stream.predict(table()[:2], quantiles=[10, 50])
+
+
 def test_a_column_of_a_frame_is_no_row():
     stream = ud.Stream("sales", speed="light")
     stream.play(table().drop(columns="note"))

@@ -73,6 +73,18 @@ class UnreadableCell(Exception):
         self.row, self.cell = row, cell
 
 
+def describe_kind(kind: str) -> str:
+    """Return a kind of cells that cannot be learned from, for an error.
+
+    >>> describe_kind("Duration(time_unit='us')")
+    "lengths of time (Duration(time_unit='us')), which can be learned as numbers, such as seconds"
+    """
+    for names, what in ((("time", "Time"), "times of day"), (("timedelta", "Duration"), "lengths of time")):
+        if kind.partition("(")[0] in names:
+            return f"{what} ({kind}), which can be learned as numbers, such as seconds"
+    return f"{kind}, no number, text or time"
+
+
 def is_missing(cell: object, na: frozenset[str]) -> bool:
     """Whether a cell says nothing."""
     if isinstance(cell, str):

@@ -513,7 +513,12 @@ class Stream(Serializable):
             # a row that goes by a number of the user's goes by that alone: the same number may be another's serial
             if type(row) is int and isinstance(self._references.get(row, ""), str):
                 return row
-        raise InputError(f"Stream: no row with the reference {row!r:.60} waits for its label")
+        if isinstance(row, Mapping):
+            raise InputError("Stream: tell takes what ask returned, a reference or a serial number, got a dict")
+        raise InputError(
+            f"Stream: no row with the reference {row!r:.60} waits for its label; it came before, or the row was never "
+            "asked"
+        )
 
     def _check_references(self, reference: Any, count: int) -> list[Reference]:
         """Return a name for each row, or none at all."""
