@@ -270,7 +270,7 @@ class Stream(Serializable):
                 f"Stream: tell takes a label for each row, got {len(labels)} labels for {len(serials)} rows"
             )
         with python_words():
-            self.tell_rows(serials, labels, _TableRows(self.settings, 0), weight=weight)
+            self.tell_rows(serials, labels, _TableRows(self.settings, 0, learned=True), weight=weight)
 
     @thread_lock.hold_shared
     def explain(self, row: Frame) -> Explanation:
@@ -473,7 +473,8 @@ class Stream(Serializable):
             others = {settings.target, settings.weight, *settings.drop}
             require_columns(table, batch, self.features.columns, {name for name in others if name is not None})
         before = 0 if self.features is None else self.features.taken
-        return RowBatch(batch.lines + before, batch.columns), _TableRows(self.settings, before)
+        origin = _TableRows(self.settings, before, learned=self.features is not None)
+        return RowBatch(batch.lines + before, batch.columns), origin
 
     def _find_columns(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, StreamModel]:
         """Return features and a model for what the columns of the first rows are."""
@@ -590,7 +591,7 @@ class Stream(Serializable):
         cells: dict[str, Cells] = {name: [None] for name in features.columns}
         cells |= {name: [text] for name, texts in features.text_features.texts.items() for text in texts[:1]}
         batch = RowBatch(np.array([features.taken + 1]), cells)
-        origin = _TableRows(self.settings, features.taken)
+        origin = _TableRows(self.settings, features.taken, learned=True)
         for where in ("later", "never"):
             work = features.copy()
             with np.errstate(all="ignore"):
@@ -635,15 +636,28 @@ def _as_list(row: Any) -> list[Any]:
 
 
 class _TableRows(RowOrigin):
-    """Rows of a table in Python, numbered after all rows that came `before`."""
+    """Rows of a table in Python, numbered after all rows that came `before`; whether the columns are `learned` yet."""
 
-    def __init__(self, settings: Settings, before: int) -> None:
+    def __init__(self, settings: Settings, before: int, *, learned: bool) -> None:
         super().__init__("the table", settings)
-        self._before = before
+        self._before, self._learned = before, learned
 
     def at(self, line: int) -> str:
         """Return where something stands, for an error."""
         return super().at(line - self._before)
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        return f"begin again with drop=['{name}']" if self._learned else super().leave_out(name)
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a cell is said to be missing, for an error."""
+        return "give None if it is missing" if self._learned else super().mark_missing(text)
+
+    def choose(self, setting: str, value: str) -> str:
+        """Return how a setting is given a value, for an error."""
+        chosen = super().choose(setting, value)
+        return chosen.replace("pass", "begin again with", 1) if self._learned else chosen
 
     def sort(self) -> str:
         """Return how rows are brought into order, for an error."""

@@ -15,7 +15,7 @@ from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, settings_of
-from undrift.run.read.source import Source
+from undrift.run.read.source import LaterSource, Source
 from undrift.run.state_file import explain_damage
 from undrift.stream.cells import Cells, RowBatch, UnreadableCell, parse_times
 from undrift.stream.extras import log_sentence
@@ -104,7 +104,7 @@ def update_run(
         folder.adopt_files(state)
         state = folder.use_final_names(state)  # if an update was killed before it had done so
         settings = settings_of(folder.path, state).replace(limit=None)
-        source = Source(path, settings)
+        source = LaterSource(path, settings)
         if was_learned(state["learned"], source.digest()):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         with explain_damage(folder.path):
