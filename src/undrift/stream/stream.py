@@ -614,6 +614,9 @@ class Stream(Serializable):
         facts = {"target": self.settings.target, "task": self.task, "rows learned": f"{self.rounds:,}"}
         if self.features is not None:
             facts["columns"] = ", ".join(self.features.columns[:8])
+            facts |= {"notes": "; ".join(self.notes)} if self.notes else {}
+            seen = [f"{one['kind']} '{one['column']}' in {one['count']:,} rows" for one in self.problems]
+            facts |= {"problems of the data": ", ".join(seen)} if seen else {}
         return html.facts_table("Stream", facts)
 
 
