@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.errors import InputError
+from undrift.errors import DataError, InputError, ModelFileError
 
 pd = pytest.importorskip("pandas")
 
@@ -170,3 +170,32 @@ def test_flags_are_the_same_classes_however_they_are_spelt(learned):
         one = stream.copy()
         one.tell(one.ask(frame.iloc[3]), label)
         assert one.rounds == stream.rounds + 1
+
+
+def test_a_stream_is_loaded_from_a_run_and_not_from_another_model(tmp_path):
+    frame = table().drop(columns="note")
+    run = ud.run_frame(frame, tmp_path / "run", target="sales", speed="light")
+    assert ud.Stream.load(tmp_path / "run") == run.stream == ud.load(tmp_path / "run")
+    ud.OnlineRegressor(speed="light").save(tmp_path / "other.undrift")
+    with pytest.raises(
+        ModelFileError, match=r"other\.undrift: holds a 'OnlineRegressor', not a Stream; use undrift\.load"
+    ):
+        ud.Stream.load(tmp_path / "other.undrift")
+
+
+def test_answers_have_rows_by_number_and_columns_by_name():
+    stream = ud.Stream("sales", speed="light")
+    answers = stream.play(table().drop(columns="note"))
+    with pytest.raises(InputError, match="no column 'yhat'; there are prediction, lower, upper"):
+        answers["yhat"]
+    with pytest.raises(InputError, match=r"a row is a number and a column a text, got .*; to_frame\(\) takes the rest"):
+        answers[:2]
+    assert answers[np.int64(3)] == [*answers][3] == answers[-117]
+
+
+def test_a_number_where_times_were_learned_is_shown_as_people_write_it():
+    rows = [{"t": f"2024-01-{t % 28 + 1:02d}", "x": t % 5, "sales": t % 7} for t in range(28)]
+    stream = ud.Stream("sales", calendar=True, speed="light")
+    stream.play(rows)
+    with pytest.raises(DataError, match=r"row 1: 't' should be a time, got 3\.5; correct it"):
+        stream.predict(pd.DataFrame({"t": [3.5], "x": [1]}))

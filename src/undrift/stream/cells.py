@@ -70,7 +70,7 @@ class UnreadableCell(Exception):
 
     def __init__(self, row: int, cell: object) -> None:
         super().__init__(row, cell)
-        self.row, self.cell = row, cell
+        self.row, self.cell = row, cell.item() if isinstance(cell, np.generic) else cell
 
 
 def describe_kind(kind: str) -> str:

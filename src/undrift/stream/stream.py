@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from undrift._internal import html, thread_lock
 from undrift._internal.names import find_similar
 from undrift._typing import Arrays, Vector
 from undrift.errors import DataError, InputError, ModelFileError
-from undrift.learners.files import learner_from_snapshot
+from undrift.learners.files import find_model_file, learner_from_snapshot
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.learners.save_point import HeldInterrupt
 from undrift.learners.serializable import Construction, Serializable, below_prefix, read_model, with_prefix
@@ -543,6 +544,12 @@ class Stream(Serializable):
         return Construction((self.settings,), {})
 
     @classmethod
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+        if header.get("class") != "Stream":
+            raise ModelFileError(f"holds a {header.get('class')!r:.60}, not a Stream; use undrift.load")
+        return super()._from_snapshot(header, arrays)
+
+    @classmethod
     def _saved_construction(cls, header: store.Header) -> Construction:
         return Construction((Settings.from_dict(header["settings"], "the saved settings"),), {})  # type: ignore[arg-type]  # which it checks
 
@@ -603,8 +610,8 @@ class Stream(Serializable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the stream that `save` wrote to `path`; it goes on with the same bits."""
-        return read_model(cls, _check.path("Stream", path))
+        """Return the stream that `save` wrote to `path`, or that of a run's folder; it goes on with the same bits."""
+        return read_model(cls, find_model_file(Path(_check.path("Stream", path))))
 
     def __repr__(self) -> str:
         given = {name: value for name, value in self.settings.as_dict().items() if value != DEFAULTS.get(name)}
