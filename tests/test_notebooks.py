@@ -97,6 +97,16 @@ def test_classes_and_certificates_have_tables():
     assert facts["regret, at most"] == f"{certificate.bound:.6g}"
 
 
+def test_a_stream_shows_what_was_decided_and_what_is_wrong_with_its_data():
+    stream = ud.Stream("y", speed="light", weight="w")
+    assert [*cells(stream._repr_html_())] == ["target", "task", "rows learned"]
+    times = ["2024-01-01", "2024-01-03", "2024-01-02"] * 20
+    stream.play([{"t": t, "x": None if k == 7 else k % 5, "w": 1, "y": k} for k, t in enumerate(times)])
+    facts = cells(stream._repr_html_())
+    assert facts["notes"] == "; ".join(stream.notes)
+    assert facts["problems of the data"] == "time goes back 't' in 39 rows, missing 'x' in 1 rows"
+
+
 def test_a_trace_draws_predictions_intervals_and_labels(played):
     _, _, y, trace = played
     figure = trace.plot(y, last=100)

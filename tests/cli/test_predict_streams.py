@@ -145,7 +145,8 @@ def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(call):
         before = sorted(os.listdir())
         code, out, err = call("predict", "run", "future.csv", "-o", name)
         assert (code, out) == (3, "")
-        assert "line 9002: 'x' is a column of numbers, got 'one'" in err
+        assert "line 9002: 'x' is a column of numbers, got 'one'; correct the cell, empty it if it means missing" in err
+        assert err.endswith("or run the first file again with --drop 'x'\n")
         assert (sorted(os.listdir()), Path(name).read_text()) == (before, "old")
     for name, sentence in (("nowhere/said.csv", "there is no such folder"), ("run.csv", "a folder is there")):
         Path("run.csv").mkdir(exist_ok=True)

@@ -249,7 +249,7 @@ def test_columns_of_no_use_are_refused_unless_dropped(call):
     pl.DataFrame({"a": [1.0, 2.0, 3.0], "l": [[1], [2], [3]], "y": [1.0, 2.0, 4.0]}).write_parquet("t.parquet")
     code, _, err = call("run", "t.parquet", "-t", "y")
     assert code == 3
-    assert "t.parquet: column 'l' is List(Int64), no number, text or time; leave it out with --drop 'l'" in err
+    assert "t.parquet: column 'l' holds List(Int64), no number, text or time; leave it out with --drop 'l'" in err
     assert call("run", "t.parquet", "-t", "y", "--drop", "l", "--no-report")[0] == 0
 
 

@@ -222,3 +222,19 @@ def test_labels_alone_are_predicted_from_earlier_ones_if_asked_for():
     assert [one.prediction for one in said] == [stream.play({"y": y})[0]["prediction"] for y in labels]
     assert said[-1].prediction is not None
     assert not complaints
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_target_that_no_line_has_is_refused_in_the_end(tmp_path, folder):
+    lines = [json.dumps({"x": float(t), "Y": 2.0 * t}) for t in range(3)]
+    code, said, err = run(lines, *(["--out", str(tmp_path / "run")] if folder else []))
+    assert [one["prediction"] for one in said] == [None] * 3
+    assert code == 3
+    assert err.splitlines()[-1] == (
+        "undrift: --live: no line has 'y', the column to learn; there are x, Y. Did you mean 'Y'?"
+    )
+    assert run([*lines, json.dumps({"x": 1.0, "y": None})])[0] == 0  # a label may be missing
+
+
+def test_a_row_whose_label_was_not_learned_yet_is_no_slip():
+    assert run([json.dumps({"x": 1.0, "y": 2.0})] * 3, "--limit", "1")[0] == 0

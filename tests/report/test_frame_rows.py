@@ -69,13 +69,13 @@ def test_columns_of_every_kind_are_read(column, cells):
     ("table", "sentence"),
     [
         (frame(c=[[1]] * ROWS), "column 'c' holds list, no number, text or time; leave it out with drop="),
-        (frame(c=pd.to_timedelta(np.arange(ROWS), unit="h")), "column 'c' holds Duration"),
+        (frame(c=pd.to_timedelta(np.arange(ROWS), unit="h")), "column 'c' holds lengths of time .Duration"),
         (frame(c=1j), "column 'c' holds complex, no number"),
         (frame().set_axis([0, 1], axis=1), "column names must be texts, got 0; rename the columns"),
         (pd.concat([frame(), frame().x], axis=1), "column names must differ, 'x' comes twice"),
         (frame().rename_axis("x"), "the index and a column are both called 'x'; rename the index"),
         (pl.LazyFrame({"y": [1.0]}), "got LazyFrame; collect it"),
-        ({"y": [1.0]}, "column 'y' holds list, no number"),
+        ({"y": [1.0]}, "a dict is one row, but this one holds lists"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(tmp_path, table, sentence):

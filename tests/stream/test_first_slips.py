@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.errors import InputError
+from undrift.errors import DataError, InputError, ModelFileError
 
 pd = pytest.importorskip("pandas")
 
@@ -75,3 +75,127 @@ def test_rows_whose_earlier_labels_are_not_known_have_no_interval():
     blind = stream.predict(frame[100:105].drop(columns="sales"), quantiles=[0.5])
     assert np.isnan(blind.lower).tolist() == np.isnan(blind.quantiles[:, 0]).tolist() == [False] + [True] * 4
     assert not np.isnan(stream.predict(frame[100:105]).lower).any()
+
+
+def timed_table(rows=120, name=None):
+    frame = table(rows).drop(columns="note")
+    frame["size"] = pd.cut(frame["x"], [-9.0, -0.5, 0.5, 9.0])
+    frame["month"] = pd.period_range("2024-01", periods=rows, freq="M")
+    frame["open"] = pd.array([None, True, False] * (rows // 3), dtype="boolean")
+    frame["staff"] = pd.array([4, None] * (rows // 2), dtype="Int64")
+    frame.index = pd.date_range("2024-01-01", periods=rows, freq="h", name=name)
+    return frame
+
+
+@pytest.mark.parametrize("name", [None, "when"])
+@pytest.mark.parametrize("zone", [None, "Europe/Vienna"])
+def test_a_row_of_a_frame_keeps_the_time_that_names_it(name, zone):
+    frame = timed_table(name=name).tz_localize(zone)
+    stream = ud.Stream("sales", calendar=True, speed="light")
+    stream.play(frame[:100])
+    for t in (100, 110):
+        row, block = frame.iloc[t], frame[t : t + 1]
+        expected = stream.predict(block)
+        assert stream.predict(row).columns() == expected.columns()
+        assert stream.predict(block.reset_index(names=name or "time").to_dict("records")).yhat == expected.yhat
+        assert stream.explain(row) == stream.explain(block)
+        out = stream.predict(row).to_frame()
+        pd.testing.assert_frame_equal(out, expected.to_frame(), check_freq=False, check_names=False)
+    single, whole = stream.copy(), stream.copy()
+    for _, row in frame[100:].iterrows():
+        single.learn(row)
+    whole.learn(frame[100:])
+    assert single == whole
+    first = ud.Stream("sales", calendar=True, speed="light")
+    first.learn(frame.iloc[0])
+    assert first.schema.time == "time"
+
+
+def test_rows_of_a_frame_with_periods_are_rows():
+    frame = timed_table()
+    frame.index = frame.index.to_period("h")
+    stream = ud.Stream("sales", calendar=True, speed="light")
+    stream.play(frame[:100])
+    assert stream.predict(frame.iloc[100]).columns() == stream.predict(frame[100:101]).columns()
+
+
+def test_a_row_that_left_its_index_out_is_refused_with_the_way_to_keep_it():
+    frame = table().rename_axis("order").drop(columns="note")
+    stream = ud.Stream("sales", features=["x", "order"], speed="light")
+    stream.play(frame.set_index(frame.index % 7 + 0.5).rename_axis("order"))
+    with pytest.raises(
+        InputError, match=r"no column 'order', which was learned; .* pass frame\.iloc\[\[0\]\] in place of"
+    ):
+        stream.predict(frame.iloc[0])
+
+
+def test_quantiles_in_percent_are_refused_with_what_they_are():
+    stream = ud.Stream("sales", speed="light")
+    stream.play(table().drop(columns="note"))
+    with pytest.raises(InputError, match=r"levels must be in \[0.005, 0.995\], got 10; 10% is 0.1"):
+        stream.predict(table()[:2], quantiles=[10, 50])
+
+
+def test_a_column_of_a_frame_is_no_row():
+    stream = ud.Stream("sales", speed="light")
+    stream.play(table().drop(columns="note"))
+    with pytest.raises(InputError, match=r"a Series must be one row.*, got 5 as a name; for a column"):
+        stream.predict(table()["x"])
+
+
+def test_no_rows_of_a_frame_give_a_frame_of_the_same_kind():
+    frame = timed_table()
+    stream = ud.Stream("sales", speed="light")
+    stream.play(frame)
+    for answers in (stream.predict(frame[:0]), stream.play(frame[:0]), stream.ask(frame[:0])):
+        out = answers.to_frame()
+        assert isinstance(out, pd.DataFrame)
+        assert list(out.columns) == ["time", "prediction", "lower", "upper"]
+        assert out.index.equals(frame.index[:0])
+
+
+@pytest.mark.parametrize("learned", ["flags", "False", "FALSE", "false", "0"])
+def test_flags_are_the_same_classes_however_they_are_spelt(learned):
+    frame = table().drop(columns="note")
+    flags = frame["sales"] > 0.0
+    spelt = {"flags": flags, "False": flags.astype(str), "0": flags.astype(int)}
+    spelt |= {"FALSE": spelt["False"].str.upper(), "false": spelt["False"].str.lower()}
+    stream = ud.Stream("sales", speed="light")
+    stream.play(frame.assign(sales=spelt[learned]))
+    later = [stream.copy() for _ in spelt]
+    for one, labels in zip(later, spelt.values(), strict=True):
+        one.learn(frame.assign(sales=labels))
+        assert one == later[0]
+    for label in (True, np.True_, 1, "True", "TRUE", "true", "1"):
+        one = stream.copy()
+        one.tell(one.ask(frame.iloc[3]), label)
+        assert one.rounds == stream.rounds + 1
+
+
+def test_a_stream_is_loaded_from_a_run_and_not_from_another_model(tmp_path):
+    frame = table().drop(columns="note")
+    run = ud.run_frame(frame, tmp_path / "run", target="sales", speed="light")
+    assert ud.Stream.load(tmp_path / "run") == run.stream == ud.load(tmp_path / "run")
+    ud.OnlineRegressor(speed="light").save(tmp_path / "other.undrift")
+    with pytest.raises(
+        ModelFileError, match=r"other\.undrift: holds a 'OnlineRegressor', not a Stream; use undrift\.load"
+    ):
+        ud.Stream.load(tmp_path / "other.undrift")
+
+
+def test_answers_have_rows_by_number_and_columns_by_name():
+    stream = ud.Stream("sales", speed="light")
+    answers = stream.play(table().drop(columns="note"))
+    with pytest.raises(InputError, match="no column 'yhat'; there are prediction, lower, upper"):
+        answers["yhat"]
+    with pytest.raises(InputError, match=r"a row is a number and a column a text, got .*; to_frame\(\) takes the rest"):
+        answers[:2]
+    assert answers[np.int64(3)] == [*answers][3] == answers[-117]
+
+
+def test_a_number_where_times_were_learned_is_shown_as_people_write_it():
+    rows = [{"t": f"2024-01-{t % 28 + 1:02d}", "x": t % 5, "sales": t % 7} for t in range(28)]
+    stream = ud.Stream("sales", calendar=True, speed="light")
+    stream.play(rows)
+    with pytest.raises(DataError, match=r"row 1: 't' should be a time, got 3\.5; correct it"):
+        stream.predict(pd.DataFrame({"t": [3.5], "x": [1]}))

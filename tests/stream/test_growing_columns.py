@@ -139,3 +139,46 @@ def test_labels_of_single_rows_are_two_classes_only_if_they_are_flags():
     for label in ("up", "down", "up"):
         stream.play({"a": 1.0, "y": label})
     assert (stream.task, stream.classes) == ("classification", ["down", "up"])
+
+
+BEGIN = dt.datetime(2024, 1, 5)
+
+
+def row_with_two_times(t, second):
+    return {"when": BEGIN + dt.timedelta(hours=t), "opened": second, "a": X[t, 0], "y": Y[t]}
+
+
+@pytest.mark.parametrize("start", [0, 20])
+def test_a_second_time_is_left_out_of_single_rows_as_of_tables(start):
+    stream, batched = ud.Stream("y", speed="light"), ud.Stream("y", speed="light")
+    rows = [row_with_two_times(t, BEGIN - dt.timedelta(days=t) if t >= start else None) for t in range(40)]
+    for row in rows:
+        stream.play(row)
+    batched.play(rows[0])
+    batched.play(rows[1:])
+    assert stream.features.names == ["a"]
+    assert stream.notes == ["'opened' is a second time and was left out"]
+    assert stream == batched
+    serving = ud.Stream("y", speed="light")
+    assert serving.ask(rows[30]).time[0] == np.datetime64(rows[30]["when"])
+    with pytest.raises(InputError, match=r"features=\['opened'\]: that is a time, not a feature"):
+        ud.Stream("y", features=["opened", "a"]).play(rows[30])
+
+
+def test_times_in_a_column_of_texts_are_texts():
+    stream = ud.Stream("y", speed="light")
+    rows = [{"a": X[t, 0], "shop": "uv"[t % 2], "y": Y[t]} for t in range(40)]
+    stream.play(rows)
+    expected = stream.predict({**rows[0], "shop": "2024-01-05T00:00:00"}).yhat
+    assert stream.predict({**rows[0], "shop": BEGIN}).yhat == expected
+    stream.play({**rows[0], "shop": BEGIN})
+    assert stream.features.text_features.texts["shop"][-1] == "2024-01-05T00:00:00.000000"
+
+
+def test_a_column_of_missing_times_is_missing_where_numbers_or_texts_were_learned():
+    stream = ud.Stream("y", speed="light")
+    rows = [{"a": X[t, 0], "shop": "uv"[t % 2], "y": Y[t]} for t in range(40)]
+    stream.play(rows)
+    hole = np.datetime64("NaT")
+    given = {"a": hole, "shop": hole}
+    assert stream.predict([given] * 2).yhat.tolist() == stream.predict([{"a": None, "shop": None}] * 2).yhat.tolist()

@@ -116,6 +116,7 @@ def test_labels_come_in_any_order_through_any_copy(data):
 
 @settings(max_examples=30, deadline=None)
 @example(cuts=[1], name="delay", first=2)  # a column that is learned by means from the middle of a block on
+@example(cuts=[2], name="every hole an indicator", first=2)  # a text is missing before another one first comes
 @given(
     cuts=st.lists(st.integers(0, 100), max_size=6).map(sorted),
     name=st.sampled_from(sorted(CASES)),

@@ -47,7 +47,7 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     ...     ud.load(f"{folder}/model.undrift") == model
     True
     """
-    path = _find_model(Path(_check.path("load", path)))
+    path = find_model_file(Path(_check.path("load", path)))
     header, arrays = store.read(path)
     if cls is None and (other := _find_other(header)) is not None:
         return other.load(path)
@@ -59,8 +59,8 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     return learner
 
 
-def _find_model(path: Path) -> Path:
-    """Return the file of the model that the folder of a run names; the path of a file as it is."""
+def find_model_file(path: Path) -> Path:
+    """Return the file of the model that the folder of a run names; any other path as it is."""
     if not path.is_dir():
         return path
     state = read_state(path, "run")

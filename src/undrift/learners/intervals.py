@@ -97,7 +97,8 @@ def check_quantile_levels(who: object, levels: Sequence[float] | Vector) -> Vect
     found = _check.finite_array(who, "levels", levels, (None,))
     wrong = found[(found < QUANTILES[0]) | (found > QUANTILES[-1])]
     if len(wrong):
-        raise InputError(f"{_check.name_of(who)}: levels must be in [0.005, 0.995], got {wrong[0]:g}")
+        hint = _check.percent_hint(float(wrong[0]))
+        raise InputError(f"{_check.name_of(who)}: levels must be in [0.005, 0.995], got {wrong[0]:g}{hint}")
     return found
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undrift import _check
 from undrift._internal import html
 from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
 from undrift.losses import sigmoid
 from undrift.stream.cells import Lines, Times
 
@@ -125,7 +127,13 @@ class Answers:
         """Return the columns of one row as plain values, None for what is not known; or one column by its name."""
         columns = self.columns()
         if isinstance(row, str):
+            if row not in columns:
+                raise InputError(f"Answers: there is no column '{row:.60}'; there are {', '.join(columns):.200}")
             return columns[row]
+        if not hasattr(row, "__index__"):
+            raise InputError(
+                f"Answers: a row is a number and a column a text, got {_check.describe(row)}; to_frame() takes the rest"
+            )
         return {name: _plain(column[operator.index(row)]) for name, column in columns.items()}
 
     def __repr__(self) -> str:

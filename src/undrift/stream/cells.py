@@ -70,7 +70,19 @@ class UnreadableCell(Exception):
 
     def __init__(self, row: int, cell: object) -> None:
         super().__init__(row, cell)
-        self.row, self.cell = row, cell
+        self.row, self.cell = row, cell.item() if isinstance(cell, np.generic) else cell
+
+
+def describe_kind(kind: str) -> str:
+    """Return a kind of cells that cannot be learned from, for an error.
+
+    >>> describe_kind("Duration(time_unit='us')")
+    "lengths of time (Duration(time_unit='us')), which can be learned as numbers, such as seconds"
+    """
+    for names, what in ((("time", "Time"), "times of day"), (("timedelta", "Duration"), "lengths of time")):
+        if kind.partition("(")[0] in names:
+            return f"{what} ({kind}), which can be learned as numbers, such as seconds"
+    return f"{kind}, no number, text or time"
 
 
 def is_missing(cell: object, na: frozenset[str]) -> bool:
@@ -112,7 +124,10 @@ def parse_numbers(cells: Cells, na: frozenset[str]) -> Vector:
     """Return a column as numbers, NaN where missing; raise `UnreadableCell` at the first cell that is none."""
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind == "M":
-            raise UnreadableCell(0, str(cells[0]))
+            known = np.flatnonzero(~np.isnat(cells))
+            if len(known):
+                raise UnreadableCell(int(known[0]), str(cells[known[0]]))
+            return np.full(len(cells), math.nan)
         return cells.astype(np.float64, copy=False)
     out = _cast_texts(cells, na)
     if out is None:
@@ -204,6 +219,8 @@ def parse_texts(cells: Cells, na: frozenset[str]) -> list[str | None]:
             bits, places = np.unique(cells.astype(np.float64).view(np.int64), return_inverse=True)
             labels = [_text_or_none(cell, na) for cell in bits.view(np.float64).tolist()]
             return [labels[place] for place in places.tolist()]
+        if cells.dtype.kind == "M":
+            return [None if np.isnat(cell) else str(cell) for cell in cells]
         return [_text_or_none(float(cell), na) for cell in cells]
     if not {*map(type, cells)} <= {str, type(None)}:
         return [_text_or_none(cell, na) for cell in cells]

@@ -189,7 +189,7 @@ class Features:
             known = None if known is None else known[start:]
             self.text_features.fill_means(self.rows + start, later, known, Z[start:, self._fixed :])
             self.statistics.add(Z[:, : self._fixed])
-            self._keep_recent(Z)
+            self._keep_recent(Z, brought)
             self.rows += len(line)
             self.taken += len(batch.lines)
         else:
@@ -197,10 +197,14 @@ class Features:
             self.ahead += len(line)
         return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning), brought)
 
-    def _keep_recent(self, Z: Matrix) -> None:
+    def _keep_recent(self, Z: Matrix, brought: NDArray[np.int64]) -> None:
+        """Keep the last rows; a feature that a later row brought is 0, however rows are cut into batches."""
         most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
         new = Z.shape[1] - self.recent.shape[1]
         earlier = np.pad(self.recent, ((0, 0), (0, new))) if new else self.recent
+        if len(brought):
+            Z = Z.copy()
+            Z[:, -len(brought) :][np.arange(len(Z))[:, None] < brought] = 0.0  # where a text is missing it was NaN
         self.recent = np.concatenate([earlier, Z])[-most:]
 
     def usual_values(self) -> dict[str, float]:

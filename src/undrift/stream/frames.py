@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from msgspec.inspect import BoolType, LiteralType, VarTupleType
 from undrift import _check
 from undrift._internal.names import find_similar
 from undrift.errors import InputError, UndriftError
-from undrift.stream.cells import Cells, RowBatch
+from undrift.stream.cells import Cells, RowBatch, describe_kind
 from undrift.stream.extras import log_sentence
 from undrift.stream.settings import Settings, bare_type, describe_fields
 
@@ -28,6 +29,8 @@ Frame = Any
 """A data frame of pandas, polars, pyarrow, or any library that narwhals knows; a list of dicts; or one dict."""
 TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 """Indexes of pandas that become a column even without a name."""
+UNNAMED_TIME = "time"
+"""Name of the column that they become."""
 _NUMBERS, _TEXTS = {float, int, type(None)}, {str, type(None)}
 """Cells that need no conversion."""
 _KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
@@ -78,8 +81,17 @@ def require_columns(table: Frame, batch: RowBatch, columns: Sequence[str], other
         return
     rows = _is_row(table) or isinstance(table, (list, tuple))
     if not rows or len(lacking) == len(columns):
-        shown = ", ".join(batch.columns) or "no column"
-        raise InputError(f"Stream: the table has no column '{lacking[0]}', which was learned; it has {shown:.200}")
+        name, shown = lacking[0], ", ".join(batch.columns) or "no column"
+        unknown = [other for other in batch.columns if other not in columns and other not in others]
+        if (slip := find_similar(name, unknown)) is not None:
+            cure = f"rename '{slip}' if that is it"
+        elif is_series(table):
+            cure = (
+                "if it is the index of a frame, pass frame.iloc[[0]] in place of frame.iloc[0], which leaves that out"
+            )
+        else:
+            cure = "add it, with missing values where it is not known"
+        raise InputError(f"Stream: the table has no column '{name}', which was learned; it has {shown:.200}; {cure}")
     for name in batch.columns:
         if name not in columns and name not in others and (meant := find_similar(name, lacking)) is not None:
             raise InputError(f"Stream: column '{name}' is unknown and '{meant}' is missing. Did you mean '{meant}'?")
@@ -89,14 +101,42 @@ def _is_row(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def read_table(who: str, table: Frame, drop: Collection[str] = ()) -> RowBatch:
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1
+
+
+def is_series(table: Frame) -> bool:
+    """Whether a table is one row, or one column, of a frame of pandas."""
+    return getattr(table, "ndim", 0) == 1 and hasattr(table, "to_dict")
+
+
+def _from_series(who: str, series: Any, time: str) -> dict[Any, Any]:
+    """Return one row of a frame of pandas as a dict, the time that names it included."""
+    row, name = dict(series.to_dict()), series.name
+    if row and not any(isinstance(column, str) for column in row):
+        label = _check.describe(next(iter(row)))
+        raise InputError(
+            f"{who}: a Series must be one row, its index the names of the columns, got {label} as a name; for a column "
+            "of a frame pass frame[['temperature']]"
+        )
+    if isinstance(name, dt.date) or type(name).__name__ == "Period":
+        row = row if time in row else {time: name, **row}
+    return row
+
+
+def read_table(who: str, table: Frame, drop: Collection[str] = (), time: str | None = None) -> RowBatch:
     """Return the rows of a table as a batch, numbered from 1; refuse what cannot be read, but for the columns `drop`.
 
-    An index of pandas that has a name, or holds times, becomes a column.
+    An index of pandas that has a name, or holds times, becomes a column. One row of a frame of pandas does not know the
+    name of the index: if it is named by a time, that goes to the column `time`.
     """
-    if getattr(table, "ndim", 0) == 1 and hasattr(table, "to_dict"):  # one row of a frame of pandas
-        table = table.to_dict()
+    if is_series(table):
+        table = _from_series(who, table, time or UNNAMED_TIME)
     if _is_row(table):
+        if table and all(_is_list(cell) for cell in table.values()):
+            raise InputError(
+                f"{who}: a dict is one row, but this one holds lists; for columns pass pd.DataFrame(columns)"
+            )
         return _from_rows(who, [table], drop)
     if isinstance(table, (list, tuple)):
         wrong = next((row for row in table if not _is_row(row)), None)
@@ -138,8 +178,13 @@ def _plain_cell(who: str, name: str, cell: Any) -> Any:
         cell = cell.item()
     if cell is None or isinstance(cell, (str, bool, int)):
         return cell
-    if type(cell).__name__ in ("NAType", "NaTType", "NullScalar"):
+    kind = type(cell).__name__
+    if kind in ("NAType", "NaTType", "NullScalar"):
         return None
+    if kind == "Interval":  # of pandas.cut
+        return str(cell)
+    if kind == "Period":
+        cell = cell.to_timestamp()
     if isinstance(cell, (float, Decimal)):
         return None if math.isnan(cell) else float(cell)
     if isinstance(cell, np.datetime64):
@@ -149,7 +194,7 @@ def _plain_cell(who: str, name: str, cell: Any) -> Any:
         return np.datetime64(plain.replace(fold=0), "us")
     if isinstance(cell, dt.date):
         return np.datetime64(cell, "us")
-    raise _unusable(who, name, type(cell).__name__)
+    raise _unusable(who, name, kind)
 
 
 def _from_frame(who: str, frame: Frame, drop: Collection[str]) -> RowBatch:
@@ -163,8 +208,15 @@ def _from_frame(who: str, frame: Frame, drop: Collection[str]) -> RowBatch:
         twice = next(name for name, count in Counter(frame.columns).items() if count > 1)
         raise InputError(f"{who}: column names must differ, {twice!r} comes twice; rename one of them") from None
     except TypeError:
-        cure = "collect it" if hasattr(frame, "collect") else "for an array make one: pd.DataFrame(Z, columns=[...])"
         kind = type(frame).__name__
+        if hasattr(frame, "collect"):
+            cure = "collect it"
+        elif isinstance(frame, (str, os.PathLike)):
+            cure = "read the file first, for example with pd.read_csv"
+        elif isinstance(frame, Iterator):
+            cure = "for rows that are dicts pass list(rows)"
+        else:
+            cure = "for an array make one: pd.DataFrame(Z, columns=[...])"
         raise InputError(f"{who}: frame must be a data frame (pandas, polars, ...), got {kind}; {cure}") from None
     _require_texts(who, names)
     columns = {name: [None] * len(table) if name in drop else _read_column(who, nw, table[name]) for name in names}
@@ -187,7 +239,7 @@ def _put_index_first(who: str, frame: Frame) -> Frame:
     if getattr(frame, "ndim", 0) != 2 or not (names or type(index).__name__ in TIME_INDEXES):
         return frame
     if not names:
-        frame, names = frame.rename_axis("time"), ["time"]
+        frame, names = frame.rename_axis(UNNAMED_TIME), [UNNAMED_TIME]
     twice = next((name for name in names if name in frame.columns), None)
     if twice is not None:
         raise InputError(
@@ -223,6 +275,4 @@ def _read_column(who: str, nw: Any, column: Any) -> Cells:
 
 
 def _unusable(who: str, name: str, kind: str) -> InputError:
-    return InputError(
-        f"{who}: column '{name}' holds {kind}, no number, text or time; leave it out with drop=['{name}']"
-    )
+    return InputError(f"{who}: column '{name}' holds {describe_kind(kind)}; leave it out with drop=['{name}']")

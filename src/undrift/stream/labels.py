@@ -18,8 +18,9 @@ from undrift.stream.first_rows import RowOrigin
 from undrift.stream.schema import Schema, require_short
 from undrift.stream.task import MOST_CLASSES
 
-SAME_FLAG = {"false": "0", "true": "1", "0": "false", "1": "true"}
-"""Labels that mean the same: data frames and Parquet hold flags as 0 and 1, JSON and Python as true and false."""
+FLAG_PAIRS = (("0", "1"), ("false", "true"), ("False", "True"), ("FALSE", "TRUE"))
+"""Pairs of labels that mean the same: data frames and Parquet hold flags as 0 and 1, JSON and Python as false and true,
+and CSV files as their writers spell them: pandas False and True, spreadsheets and R FALSE and TRUE."""
 UNKNOWN = ""
 """Name of one of two classes before its first label came; no label is empty."""
 
@@ -60,8 +61,10 @@ class LabelCode:
 
     def _encode_two(self, classes: list[str], labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
         code: dict[str | None, float] = {None: math.nan} | {c: float(k) for k, c in enumerate(classes) if c}
-        if {*classes} in ({"false", "true"}, {"0", "1"}):
-            code |= {SAME_FLAG[c]: float(k) for k, c in enumerate(classes)}
+        own = next((pair for pair in FLAG_PAIRS if {*pair} == {*classes}), None)
+        if own is not None:
+            places = [float(classes.index(flag)) for flag in own]
+            code |= {flag: k for pair in FLAG_PAIRS for flag, k in zip(pair, places, strict=True)}
         for row, label in enumerate(labels):
             if label in code:
                 continue

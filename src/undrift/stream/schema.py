@@ -165,7 +165,7 @@ def infer_schema(first: FirstRows) -> Schema:
         elif settings.features is not None:
             raise time_as_feature_error(name)
         else:
-            notes.append(f"'{name}' is a second time and was left out")
+            notes.append(_note_on_second_time(name))
     found, spacing = Calendar(hours=False), None
     seasons: tuple[int, ...] = ()
     if settings.elapsed:
@@ -241,20 +241,26 @@ def infer_growing_schema(first: FirstRows) -> Schema:
 def extend_schema(schema: Schema, first: FirstRows) -> Schema:
     """Return a growing schema with the columns of a row that it does not have yet."""
     settings, numbers, texts = first.source.settings, list(schema.numbers), list(schema.texts)
-    set_apart = {*settings.candidate, schema.time}
+    set_apart, notes = {*settings.candidate, schema.time}, list(schema.notes)
     chosen = settings.features
     for name in _known_names(first):
         if name in set_apart or name in schema.numbers or name in schema.text_columns:
             continue
         if chosen is not None and name not in chosen:
             continue
+        if isinstance(first.columns[name], np.ndarray) and column_kind(first, name) == "time":
+            if chosen is not None:
+                raise time_as_feature_error(name)
+            note = _note_on_second_time(name)  # a text that reads as a time may be anything in a later row
+            notes += [] if note in notes else [note]
+            continue
         if column_kind(first, name) == "number":
             numbers.insert(len(numbers) - len(settings.candidate), name)
         else:
             texts.append((name, ()))
-    if len(numbers) == len(schema.numbers) and len(texts) == len(schema.texts):
+    if (len(numbers), len(texts), len(notes)) == (len(schema.numbers), len(schema.texts), len(schema.notes)):
         return schema
-    return replace(schema, numbers=tuple(numbers), texts=tuple(texts))
+    return replace(schema, numbers=tuple(numbers), texts=tuple(texts), notes=tuple(notes))
 
 
 def _known_names(first: FirstRows) -> list[str]:
@@ -290,6 +296,10 @@ def column_kind(first: FirstRows, name: str) -> str:
 def time_as_feature_error(name: str) -> InputError:
     """Return the error for a column of times that was named as a feature."""
     return InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
+
+
+def _note_on_second_time(name: str) -> str:
+    return f"'{name}' is a second time and was left out"
 
 
 def find_flag(first: FirstRows, name: str) -> str | None:

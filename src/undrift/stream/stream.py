@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from undrift._internal import html, thread_lock
 from undrift._internal.names import find_similar
 from undrift._typing import Arrays, Vector
 from undrift.errors import DataError, InputError, ModelFileError
-from undrift.learners.files import learner_from_snapshot
+from undrift.learners.files import find_model_file, learner_from_snapshot
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.learners.save_point import HeldInterrupt
 from undrift.learners.serializable import Construction, Serializable, below_prefix, read_model, with_prefix
@@ -29,7 +30,15 @@ from undrift.stream.explanation import Explanation, explain_row
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
-from undrift.stream.frames import Frame, in_python, python_words, read_cells, read_table, require_columns
+from undrift.stream.frames import (
+    Frame,
+    in_python,
+    is_series,
+    python_words,
+    read_cells,
+    read_table,
+    require_columns,
+)
 from undrift.stream.labels import LabelCode
 from undrift.stream.model import StreamModel
 from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema, with_default_lags
@@ -262,7 +271,7 @@ class Stream(Serializable):
                 f"Stream: tell takes a label for each row, got {len(labels)} labels for {len(serials)} rows"
             )
         with python_words():
-            self.tell_rows(serials, labels, _TableRows(self.settings, 0), weight=weight)
+            self.tell_rows(serials, labels, _TableRows(self.settings, 0, learned=True), weight=weight)
 
     @thread_lock.hold_shared
     def explain(self, row: Frame) -> Explanation:
@@ -458,13 +467,15 @@ class Stream(Serializable):
 
     def _read(self, table: Frame) -> tuple[RowBatch, RowOrigin]:
         """Return the rows of a table and where they come from; refuse those that lack what was learned."""
-        batch = read_table("Stream", table, self.settings.drop)
+        time = self.settings.time if self.schema is None else self.schema.time
+        batch = read_table("Stream", table, self.settings.drop, time)
         if self.features is not None and len(batch.lines):
             settings = self.settings
             others = {settings.target, settings.weight, *settings.drop}
             require_columns(table, batch, self.features.columns, {name for name in others if name is not None})
         before = 0 if self.features is None else self.features.taken
-        return RowBatch(batch.lines + before, batch.columns), _TableRows(self.settings, before)
+        origin = _TableRows(self.settings, before, learned=self.features is not None)
+        return RowBatch(batch.lines + before, batch.columns), origin
 
     def _find_columns(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, StreamModel]:
         """Return features and a model for what the columns of the first rows are."""
@@ -504,7 +515,12 @@ class Stream(Serializable):
             # a row that goes by a number of the user's goes by that alone: the same number may be another's serial
             if type(row) is int and isinstance(self._references.get(row, ""), str):
                 return row
-        raise InputError(f"Stream: no row with the reference {row!r:.60} waits for its label")
+        if isinstance(row, Mapping):
+            raise InputError("Stream: tell takes what ask returned, a reference or a serial number, got a dict")
+        raise InputError(
+            f"Stream: no row with the reference {row!r:.60} waits for its label; it came before, or the row was never "
+            "asked"
+        )
 
     def _check_references(self, reference: Any, count: int) -> list[Reference]:
         """Return a name for each row, or none at all."""
@@ -526,6 +542,12 @@ class Stream(Serializable):
 
     def _construction(self) -> Construction:
         return Construction((self.settings,), {})
+
+    @classmethod
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+        if header.get("class") != "Stream":
+            raise ModelFileError(f"holds a {header.get('class')!r:.60}, not a Stream; use undrift.load")
+        return super()._from_snapshot(header, arrays)
 
     @classmethod
     def _saved_construction(cls, header: store.Header) -> Construction:
@@ -576,7 +598,7 @@ class Stream(Serializable):
         cells: dict[str, Cells] = {name: [None] for name in features.columns}
         cells |= {name: [text] for name, texts in features.text_features.texts.items() for text in texts[:1]}
         batch = RowBatch(np.array([features.taken + 1]), cells)
-        origin = _TableRows(self.settings, features.taken)
+        origin = _TableRows(self.settings, features.taken, learned=True)
         for where in ("later", "never"):
             work = features.copy()
             with np.errstate(all="ignore"):
@@ -588,8 +610,8 @@ class Stream(Serializable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the stream that `save` wrote to `path`; it goes on with the same bits."""
-        return read_model(cls, _check.path("Stream", path))
+        """Return the stream that `save` wrote to `path`, or that of a run's folder; it goes on with the same bits."""
+        return read_model(cls, find_model_file(Path(_check.path("Stream", path))))
 
     def __repr__(self) -> str:
         given = {name: value for name, value in self.settings.as_dict().items() if value != DEFAULTS.get(name)}
@@ -599,6 +621,9 @@ class Stream(Serializable):
         facts = {"target": self.settings.target, "task": self.task, "rows learned": f"{self.rounds:,}"}
         if self.features is not None:
             facts["columns"] = ", ".join(self.features.columns[:8])
+            facts |= {"notes": "; ".join(self.notes)} if self.notes else {}
+            seen = [f"{one['kind']} '{one['column']}' in {one['count']:,} rows" for one in self.problems]
+            facts |= {"problems of the data": ", ".join(seen)} if seen else {}
         return html.facts_table("Stream", facts)
 
 
@@ -607,10 +632,11 @@ DEFAULTS = Settings(target="y").as_dict()
 
 def _with_index(answers: Answers, batch: RowBatch, table: Frame) -> Answers:
     """Return answers that know the index of a frame of pandas, less the rows that were left out."""
+    table = table.to_frame().T if is_series(table) else table
     index: Any = getattr(table, "index", None)
-    if getattr(table, "ndim", 0) != 2 or not len(batch.lines):
+    if getattr(table, "ndim", 0) != 2 or index is None:
         return answers
-    return dataclasses.replace(answers, index=index[answers.line - batch.lines[0]])
+    return dataclasses.replace(answers, index=index[answers.line - batch.lines[:1].sum()])
 
 
 def _as_list(row: Any) -> list[Any]:
@@ -620,15 +646,28 @@ def _as_list(row: Any) -> list[Any]:
 
 
 class _TableRows(RowOrigin):
-    """Rows of a table in Python, numbered after all rows that came `before`."""
+    """Rows of a table in Python, numbered after all rows that came `before`; whether the columns are `learned` yet."""
 
-    def __init__(self, settings: Settings, before: int) -> None:
+    def __init__(self, settings: Settings, before: int, *, learned: bool) -> None:
         super().__init__("the table", settings)
-        self._before = before
+        self._before, self._learned = before, learned
 
     def at(self, line: int) -> str:
         """Return where something stands, for an error."""
         return super().at(line - self._before)
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        return f"begin again with drop=['{name}']" if self._learned else super().leave_out(name)
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a cell is said to be missing, for an error."""
+        return "give None if it is missing" if self._learned else super().mark_missing(text)
+
+    def choose(self, setting: str, value: str) -> str:
+        """Return how a setting is given a value, for an error."""
+        chosen = super().choose(setting, value)
+        return chosen.replace("pass", "begin again with", 1) if self._learned else chosen
 
     def sort(self) -> str:
         """Return how rows are brought into order, for an error."""

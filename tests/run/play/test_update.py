@@ -98,6 +98,10 @@ def test_what_was_learned_changes_nothing(begun, capsys):
     with pytest.raises(LearnedBeforeError, match="this very file was learned already"):
         update_run(folder, str(begun / "first.csv"))
     assert run(["update", str(folder), write(begun / "b.csv", ["2025-01-01,x,a,2"])]) == 3
+    assert run(["update", str(folder), write(begun / "c.csv", ["2025-01-01,high,a,2"])]) == 3
+    assert (
+        "got 'high'; correct the cell, empty it if it means missing, or run the first file" in capsys.readouterr().err
+    )
     assert run(["update", str(begun), str(begun / "first.csv")]) == 2
     assert "nothing to go on with" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before

@@ -20,7 +20,7 @@ from undrift.fleet.state_store import STORE_FILE
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
 from undrift.run.play.run_loop import load_stream, require_stream
 from undrift.run.play.state import read_run
-from undrift.run.read.source import Source
+from undrift.run.read.source import LaterSource, Source
 from undrift.stream import Answers, Explanation, Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
@@ -207,7 +207,7 @@ def predict_file(
         stream = load_stream(model)
     if stream.features is None or not stream.rounds:
         raise InputError(f"{model}: this stream has learned no row yet, so there is nothing to predict by")
-    source = Source(file, stream.settings.replace(limit=None, format=file_format))
+    source = LaterSource(file, stream.settings.replace(limit=None, format=file_format))
     batches = source.batches()
     first = next(batches, None)
     if first is None:

@@ -33,7 +33,7 @@ from undrift.stream.cells import RowBatch, is_missing
 from undrift.stream.features import Rows
 from undrift.stream.first_rows import RowOrigin
 from undrift.stream.schema import naive_lags
-from undrift.stream.settings import Settings
+from undrift.stream.settings import Settings, did_you_mean
 
 ROWS_PER_LOOK = 10
 """Rounds between two looks at the model's memory."""
@@ -124,6 +124,8 @@ class LiveRun:
         self._writer: RunWriter | None = None
         self._source, self._command, self._versions = source, command, versions
         self._served: dict[int, tuple[Rows, Answers, list[Any] | None]] = {}  # with a record: rows that wait
+        self._columns: list[str] = []  # of the last row
+        self._has_target = False  # whether any line had it
         self._rows, self._since, self._saved = 0, 0, time.monotonic()
         if resume is not None:
             self._go_on(resume)
@@ -170,7 +172,13 @@ class LiveRun:
             self._commit_if_due()
 
     def finish(self) -> RunState | None:
-        """Commit what is left, and the run as finished; None without a folder."""
+        """Commit what is left, and the run as finished; None without a folder.
+
+        Lines none of which has the target are refused.
+        """
+        if self._columns and not self._has_target and not self._stream.rounds:
+            target = self._settings.target
+            raise DataError(f"--live: no line has '{target}', the column to learn{did_you_mean(target, self._columns)}")
         if self._writer is None or self._recorder is None:
             if self._folder is not None:
                 raise DataError("--live: no row came, so there is no run to keep")
@@ -184,6 +192,7 @@ class LiveRun:
     def _ask(self, number: int, row: Mapping[str, Any]) -> Answers | None:
         """Serve a row; return None for a line that only brings a label."""
         name = self._name_of(number, row)
+        self._columns, self._has_target = [*row], self._has_target or self._settings.target in row
         if name is not None and name in self._stream.references:
             if set(row) != {self._id, self._settings.target}:
                 raise DataError(f"line {number}: '{self._id}' {name!r:.40} is that of a row that waits for its label")

@@ -17,7 +17,7 @@ from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, settings_of
 from undrift.run.read.rows_in_order import read_rows
-from undrift.run.read.source import Source
+from undrift.run.read.source import LaterSource, Source
 from undrift.stream.cells import Cells, RowBatch, UnreadableCell, parse_times
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features
@@ -120,7 +120,7 @@ def update_run(
             raise InputError(f"{folder.path}: this run is not finished; finish it first with undrift run --resume")
         folder.adopt_files(state)
         state = folder.use_final_names(state)  # if an update was killed before it had done so
-        source = Source(path, settings_of(folder.path, state).replace(limit=None))
+        source = LaterSource(path, settings_of(folder.path, state).replace(limit=None))
         if was_learned(state["learned"], source.digest()):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         say = log or log_sentence

@@ -9,7 +9,7 @@ import numpy as np
 
 from undrift.errors import DataError
 from undrift.run.read.parquet_pages import row_bytes
-from undrift.stream.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, Cells, RowBatch
+from undrift.stream.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, Cells, RowBatch, describe_kind
 from undrift.stream.extras import LITERAL, polars
 
 if TYPE_CHECKING:
@@ -82,6 +82,5 @@ def typed_cells(source: Source, column: Series) -> Cells:
         return plain.cast(pl.Datetime(unit or "us")).to_numpy()
     if kind in (pl.String, pl.Categorical, pl.Enum) or (exact and kind == pl.Time):
         return column.cast(pl.String).to_list()
-    raise DataError(
-        f"{source.name}: column '{column.name}' is {kind}, no number, text or time; {source.leave_out(column.name)}"
-    )
+    what = describe_kind(str(kind))
+    raise DataError(f"{source.name}: column '{column.name}' holds {what}; {source.leave_out(column.name)}")

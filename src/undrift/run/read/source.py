@@ -198,6 +198,26 @@ class Source(RowOrigin):
         return found
 
 
+class LaterSource(Source):
+    """A file of rows for a model that was learned before, whose settings are no longer to choose."""
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        return f"run the first file again with --drop '{name}'"
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a cell is said to be missing, for an error."""
+        return "empty it if it means missing"
+
+    def sort(self) -> str:
+        """Return how rows are brought into order, for an error."""
+        return "sort the file by it"
+
+    def choose(self, setting: str, value: str) -> str:
+        """Return how a setting is given a value, for an error."""
+        return f"run the first file again with --{setting} {value}"
+
+
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the bytes of a file in blocks of whole lines, as they come.
 
