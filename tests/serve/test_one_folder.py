@@ -1,6 +1,7 @@
 """One folder: a run, a service, updates and rollbacks leave what one long run over the same rows leaves, to the bit."""
 
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -61,6 +62,15 @@ def serve(folder, rows):
             service.learn([Label(answer.id, row["y"])])
 
 
+def leave_killed(folder, rows, copy):
+    """Serve rows, and copy the folder as a kill would leave it: nothing is committed, all is in the journal."""
+    with open_service(folder) as service:
+        for row in rows:
+            (answer,) = service.predict([{name: cell for name, cell in row.items() if name != "y"}])
+            service.learn([Label(answer.id, row["y"])])
+        shutil.copytree(folder, copy)
+
+
 def state(folder):
     return json.loads((folder / "run.json").read_text())
 
@@ -111,3 +121,38 @@ def test_run_service_update_and_rollback_equal_one_long_run(tmp_path, case):
         assert f"{n:,} rows" in (folder / "report.html").read_text()
     update_run(folder, write(tmp_path / "again.csv", rows[SERVED:]))
     require_equal(folder, whole[ROWS])
+
+
+@pytest.mark.parametrize("case", ["numbers", "several classes"])
+def test_an_update_after_a_killed_service_begins_with_what_is_in_its_journal(tmp_path, case):
+    rows = draw(case)
+    first, whole = (write(tmp_path / f"{n}.csv", rows[:n]) for n in (FIRST, ROWS))
+    play_file(whole, tmp_path / "whole", settings(case))
+    play_file(first, tmp_path / "run", settings(case))
+    leave_killed(tmp_path / "run", rows[FIRST:SERVED], tmp_path / "killed")
+    assert state(tmp_path / "killed")["rows"] == FIRST
+    assert run(["update", str(tmp_path / "killed"), write(tmp_path / "rest.csv", rows[SERVED:]), "-q"]) == 0
+    require_equal(tmp_path / "killed", tmp_path / "whole")
+    assert [one.by for one in list_versions(tmp_path / "killed")] == ["run", "serve", "update"]
+
+
+def test_a_pipe_goes_on_from_what_a_killed_service_left_in_its_journal(tmp_path, monkeypatch):
+    rows = draw("numbers")
+    play_file(write(tmp_path / "first.csv", rows[:FIRST]), tmp_path / "run", settings("numbers"))
+    leave_killed(tmp_path / "run", rows[FIRST:SERVED], tmp_path / "killed")
+    lines = "".join(json.dumps(row) + "\n" for row in rows[SERVED:])
+    (tmp_path / "rest.ndjson").write_text(lines)
+    words = [
+        "run",
+        str(tmp_path / "rest.ndjson"),
+        "--live",
+        "-t",
+        "y",
+        "--resume",
+        "-o",
+        str(tmp_path / "killed"),
+        "-q",
+    ]
+    assert run(words) == 0
+    play_file(write(tmp_path / "whole.csv", rows), tmp_path / "whole", settings("numbers"))
+    require_equal(tmp_path / "killed", tmp_path / "whole")

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 import undrift as ud
 from undrift.errors import DataError
-from undrift.run import Settings, play_file, predict_file
+from undrift.run import Settings, play_file, predict_file, update_run
 from undrift.run.play import run_loop
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.update import update_run
 from undrift.run.read import csv_file
 from undrift.stream import category_means
 from undrift.stream.category_means import CategoryMeans, SharedDict

@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from undrift.run import Settings, play_file, predict_file
+from undrift.run import Settings, play_file, predict_file, update_run
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.update import update_run
 
 
 def columns(share=0.3, rows=400, seed=0):

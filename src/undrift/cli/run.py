@@ -203,6 +203,7 @@ def run_live(
     from undrift.run.play.live import LiveRun, find_live_state
     from undrift.run.play.run_folder import RunFolder
     from undrift.run.read.source import Source
+    from undrift.run.service.served_run import commit_journal
 
     if settings.format == "auto":
         settings = settings.replace(format="ndjson")
@@ -235,6 +236,8 @@ def run_live(
         folder = None if out is None else RunFolder(out)
         state = None
         if folder is not None:
+            if resume:
+                commit_journal(folder.path)
             held.enter_context(folder.hold_lock())
             state = find_live_state(folder, settings, resume=resume, force=force)
             if resume and state is None and not quiet:

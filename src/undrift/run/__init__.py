@@ -39,8 +39,8 @@ from undrift.run.mix import mix_file as mix_file
 from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
-from undrift.run.play.update import update_run as update_run
 from undrift.run.service.served_forecasts import update_forecast as update_forecast
+from undrift.run.service.served_run import update_run as update_run
 from undrift.run.tables import unescape_formula as unescape_formula
 from undrift.stream.settings import FleetSettings as FleetSettings
 from undrift.stream.settings import ForecastSettings as ForecastSettings

@@ -14,12 +14,11 @@ from undrift.cli.app import run as undrift
 from undrift.errors import ConditionError, DataError, InputError
 from undrift.report import render
 from undrift.report.formatting import percent
-from undrift.run import Settings, certify_run, play_file, read_run
+from undrift.run import Settings, certify_run, play_file, read_run, update_run
 from undrift.run.finish.certificates import replay_run
 from undrift.run.finish.compare import compare_file
 from undrift.run.play import run_loop
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.update import update_run
 from undrift.run.read import csv_file
 
 CLASSES = ["red", "green", "blue", "grey, dark"]

@@ -1,4 +1,4 @@
-"""`update_run`: new rows for a finished run, learned as if they had stood at the end of its file."""
+"""`learn_later_file`: new rows for a finished run, learned as if they had stood at the end of its file."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _take(batch: RowBatch, rows: NDArray[np.bool_]) -> RowBatch:
     return RowBatch(batch.lines[rows], columns)
 
 
-def update_run(
+def learn_later_file(
     out: str | Path,
     path: str,
     *,
@@ -106,12 +106,7 @@ def update_run(
     stop: StopRequest | None = None,
     versions: int | None = None,
 ) -> RunUpdate:
-    """Learn the rows of a file that a finished run has not learned, with the columns and settings it began with.
-
-    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
-    whose time is later than the last one learned; without times, all of them. A file that was learned already is
-    refused. `versions` is how many versions the folder keeps from now on; None: as many as before.
-    """
+    """Learn the rows of a file that a finished run has not learned: `update_run` of a run that no service left."""
     folder = RunFolder(out)
     folder.state()  # refuse what is no run before anything is made there
     with folder.hold_lock():

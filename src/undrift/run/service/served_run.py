@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift._internal.state_file import explain_damage
+from undrift._internal.folder import regular_file
+from undrift._internal.state_file import JOURNAL, explain_damage
+from undrift._internal.stopping import StopRequest
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
 from undrift.events import Event
@@ -21,8 +23,9 @@ from undrift.run.ledger import make_entry
 from undrift.run.play.live import refuse_slips
 from undrift.run.play.recorder import ROWS_PER_LOOK, RunRecorder, RunWatch
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_loop import RunWriter
+from undrift.run.play.run_loop import Progress, RunWriter
 from undrift.run.play.state import RunState, settings_of
+from undrift.run.play.update import RunUpdate, learn_later_file
 from undrift.run.service.folder_journal import Link, begin_link, commit_with_journal, find_facts, open_journal
 from undrift.run.service.journal import Journal, WaitingRow
 from undrift.run.service.recent import RecentRounds, Round
@@ -462,3 +465,37 @@ def open_run(
             service.close()
             if service.is_restored:
                 run.finish()
+
+
+def commit_journal(path: str | Path) -> None:
+    """Commit what a service that was killed left in the journal of a run's folder, as if it had ended in order."""
+    folder = RunFolder(path)
+    link = folder.state()["journal"] if folder.exists else None
+    if link is None or link["id"] is None or not (folder.path / JOURNAL[0]).is_file():
+        return
+    with contextlib.closing(Journal(regular_file(folder.path, JOURNAL[0]))) as journal:
+        is_left = journal.last > link["sequence"]
+    if is_left:
+        with open_run(folder.path, hold=None):
+            pass
+
+
+def update_run(
+    out: str | Path,
+    path: str,
+    *,
+    command: str = "",
+    progress: Callable[[Progress], None] | None = None,
+    log: Callable[[str], None] | None = None,
+    stop: StopRequest | None = None,
+    versions: int | None = None,
+) -> RunUpdate:
+    """Learn the rows of a file that a finished run has not learned, with the columns and settings it began with.
+
+    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
+    whose time is later than the last one learned; without times, all of them. A file that was learned already is
+    refused. What a service learned counts; what a killed one left in its journal is committed first. `versions` is how
+    many versions the folder keeps from now on; None: as many as before.
+    """
+    commit_journal(out)
+    return learn_later_file(out, path, command=command, progress=progress, log=log, stop=stop, versions=versions)
