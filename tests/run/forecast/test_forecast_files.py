@@ -12,9 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+import undrift as ud
 from tests.forecast.series import seasonal
 from tests.helpers import ROOT
+from undrift._internal.folder import Folder
 from undrift.cli.app import run
+from undrift.errors import UndriftError
 from undrift.forecast import Forecaster
 from undrift.run.forecast.forecast_folder import ForecastFolder
 
@@ -458,3 +461,25 @@ def test_two_texts_known_in_advance_are_0_and_1_in_later_files_too(tmp_path, key
 def test_the_table_is_read_by_others(whole):
     name = state(whole)["files"]["forecasts"]
     assert pl.scan_parquet(whole / name).select(pl.len()).collect().item() == 150 * 5
+
+
+def test_files_mean_what_their_names_say_after_every_command(tmp_path, capsys):
+    """Also after an update whose last step failed, as a full disk lets it."""
+    rng = np.random.default_rng(0)
+    lines = [f"2024-01-{1 + t // 24:02d} {t % 24:02d}:00,{10.0 + np.sin(t) + rng.normal():.6f}" for t in range(120)]
+    (tmp_path / "first.csv").write_text("\n".join(["time,load", *lines[:96]]) + "\n")
+    (tmp_path / "more.csv").write_text("\n".join(["time,load", *lines[96:]]) + "\n")
+    folder = tmp_path / "out"
+    words = ["forecast", str(tmp_path / "first.csv"), "-t", "load", "-H", "3", "-o", str(folder), "--no-report"]
+    assert run(words) == 0
+    names = {"forecasts.parquet", "values.parquet", "model.undrift", "next.csv", "run.json"}
+    assert {file.name for file in folder.iterdir()} - {".undrift"} == names
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folder, "link", lambda *args, **options: (_ for _ in ()).throw(UndriftError("the disk is full")))
+        assert run(["update", str(folder), str(tmp_path / "more.csv"), "--no-report"]) == 0
+    assert {file.name for file in folder.iterdir()} & names == {"next.csv", "run.json"}
+    assert Forecaster.load(folder / ForecastFolder(folder).read_state()["files"]["model"]).rows == 120
+    (tmp_path / "last.csv").write_text("time,load\n2024-01-06 00:00,9.5\n")
+    assert run(["update", str(folder), str(tmp_path / "last.csv"), "--no-report"]) == 0
+    assert {file.name for file in folder.iterdir()} - {".undrift"} == names
+    assert ud.load(folder / "model.undrift").rows == 121

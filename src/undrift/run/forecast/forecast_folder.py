@@ -2,10 +2,10 @@
 
 ```
 run.json                 settings, plan, how far it is, files that were learned, scores, and the names that count
-forecasts-*.parquet      series, origin, step, time, yhat, lower, upper of every origin
-values-*.parquet         the values as they were learned: time and one column for each series
+forecasts.parquet        series, origin, step, time, yhat, lower, upper of every origin
+values.parquet           the values as they were learned: time and one column for each series
 next.csv                 the next steps: series, step, time, forecast, lower, upper
-model-*.undrift          the forecaster after the last row, for `Forecaster.load`
+model.undrift            the forecaster after the last row, for `Forecaster.load`
 report.html              when a report was asked for
 journal.sqlite           while a service runs, or after it was killed: the rows that came since the last commit
 ```
@@ -15,9 +15,11 @@ With a forecaster for each key there are, in place of values and model:
 ```
 forecasts-*.parquet      as above, with the key in place of the series; new rows come as new files
 models-*.undrift         the forecasters of a few dozen keys each
-keys-*.parquet           a row for each key: rows, last time, season, errors, coverage
-next-*.parquet           the next steps of every key
+keys.parquet             a row for each key: rows, last time, season, errors, coverage
+next.parquet             the next steps of every key
 ```
+
+After a kill some of these names may have the number of a commit behind them; the next command makes that good.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ from undrift.run.tables import write_parquet
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
+FINAL = {"model": "model.undrift"} | {name: f"{name}.parquet" for name in ("forecasts", "values", "keys", "next")}
+"""Names of the files that a finished command leaves."""
 NAMES = (
-    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
+    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)(-\d{6,})?\.parquet|model\.undrift|models?-\d{6,}\.undrift"
     r"|journal\.sqlite(-wal|-shm)?"
 )
 
@@ -148,9 +152,23 @@ class ForecastFolder:
             temporary.write_bytes(write_state(state, "forecast"))  # a full disk is noticed before anything is replaced
             if ahead is not None:
                 self.files.put(NEXT, ahead, durable=False)
-        with contextlib.suppress(UndriftError):  # the next commit drops those that stay
+        with contextlib.suppress(UndriftError):  # the next commit makes up for it
             self.sweep(state)
+            return self._use_final_names(state)
         return state
+
+    def _use_final_names(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Give the files of a commit the names that they have after every command."""
+        given = state["files"]
+        final = {name: file if file == NEXT else FINAL[name] for name, file in given.items()}
+        if final == given:
+            return state
+        for name in [name for name in given if given[name] != final[name]]:
+            self.files.link(given[name], final[name])
+        named = {**state, "files": final}
+        self.files.put(STATE, write_state(named, "forecast"))
+        self.sweep(named)
+        return named
 
     def sweep(self, state: dict[str, Any] | None) -> None:
         """Drop files of ours that a state does not name; all of them if there is none."""
