@@ -265,3 +265,11 @@ def test_a_call_that_cannot_be_interrupted_leaves_nothing_either(endless, start)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (143, "undrift: interrupted; said.parquet is as it was before\n")
     assert sorted(os.listdir(endless)) == before
+
+
+def test_the_folder_of_the_run_comes_first(call):
+    Path("past.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n2,2.2\n" * 30)
+    assert call("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run")[0] == 0
+    code, out, err = call("predict", "past.csv", "run")
+    assert (code, out) == (2, "")
+    assert err == "undrift: run is a folder and past.csv a file; the folder of the run comes first\n"

@@ -163,5 +163,7 @@ def test_a_file_that_lacks_a_column_is_not_learned(begun, capsys, name, other):
     path.write_text("\n".join([header, *lines(200)[180:]]) + "\n")
     before = (begun / "first" / "run.json").read_bytes()
     assert run(["update", str(begun / "first"), str(path)]) == 2
-    assert f"has no column '{name}', which this run learns" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"has no column '{name}', which this run learns" in err
+    assert err.endswith("For rows without labels there is undrift predict.\n") == (name == "y")
     assert (begun / "first" / "run.json").read_bytes() == before

@@ -195,6 +195,8 @@ def predict_file(
 
     `level` and `quantiles` are by default those of the run. With `explained`, each row comes with what its columns add.
     """
+    if Path(file).is_dir() and Path(model).is_file():
+        raise InputError(f"{file} is a folder and {model} a file; the folder of the run comes first")
     if not Path(model).is_file():
         folder = Path(model)
         _refuse_other_folders(folder)

@@ -75,8 +75,10 @@ class RunLoop:
         learned = [*self.stream.features.columns, self.settings.target]
         for name in learned if updating else ():
             if name not in first.columns:
+                later = " For rows without labels there is undrift predict." if name == self.settings.target else ""
                 raise InputError(
-                    f"{source.name} has no column '{name}', which this run learns{did_you_mean(name, first.columns)}"
+                    f"{source.name} has no column '{name}', which this run learns"
+                    f"{did_you_mean(name, first.columns)}{later}"
                 )
         self.recorder = RunRecorder(self.stream, naive_lags(self.settings, schema.seasons), watched=self.settings.alert)
         self.writer = RunWriter(folder, self.recorder, versions=versions)
