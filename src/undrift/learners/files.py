@@ -11,7 +11,7 @@ import numpy as np
 import undrift
 from undrift import _check, store
 from undrift._internal.folder import regular_file
-from undrift._internal.state_file import explain_damage, read_state
+from undrift._internal.state_file import explain_damage, find_kind, read_state
 from undrift._typing import Arrays
 from undrift.errors import ModelFileError
 from undrift.learners.base import Learner
@@ -61,7 +61,7 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
 
 def find_model_file(path: Path) -> Path:
     """Return the file of the model that the folder of a run names; any other path as it is."""
-    if not path.is_dir():
+    if not path.is_dir() or find_kind(path) is None:
         return path
     state = read_state(path, "run")
     with explain_damage(path):
