@@ -559,7 +559,7 @@ def test_files_of_two_commits_in_one_folder_are_refused(made, run):
 
 
 def test_a_folder_that_is_loaded_is_that_of_a_run(run, tmp_path):
-    with pytest.raises(InputError, match="no run here"):
+    with pytest.raises(ModelFileError, match="a folder, not a model file; name the file inside it"):
         ud.load(tmp_path)
     edit_state(run / "run.json", kind="fleet")
     with pytest.raises(InputError, match="this is a folder of `undrift fleet`; name one of `undrift run`"):
