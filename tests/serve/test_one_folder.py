@@ -118,7 +118,7 @@ def test_run_service_update_and_rollback_equal_one_long_run(tmp_path, case):
         require_equal(folder, whole[n])
         assert not (folder / "report.html").exists()
         assert run(["report", str(folder)]) == 0
-        assert f"{n:,} rows" in (folder / "report.html").read_text()
+        assert f"{n:,} rows of 200.csv" in (folder / "report.html").read_text()
     update_run(folder, write(tmp_path / "again.csv", rows[SERVED:]))
     require_equal(folder, whole[ROWS])
 

@@ -69,8 +69,9 @@ def subtitle(run: RunContext) -> str:
 
 
 def source_name(data: RunData) -> str:
-    """Return the source's name without its folder."""
-    return PurePath(data.learned[0]["path"]).name if data.learned else "the source"
+    """Return the names of what was learned, files without their folders."""
+    names = list(dict.fromkeys(PurePath(entry["path"]).name for entry in data.learned))
+    return join_items(names, 3) if names else "the source"
 
 
 def predicted_rows(data: RunData) -> str:
