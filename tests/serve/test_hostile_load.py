@@ -173,6 +173,12 @@ def small_server():
     app = FastAPI()
     app.get("/large")(lambda: Response(bytes(20 << 20)))
     app.get("/small")(lambda: "done")
+
+    @app.get("/slow")
+    async def slow() -> str:
+        await asyncio.sleep(30.0)
+        return "done"
+
     before, own.MOST_CONNECTIONS = own.MOST_CONNECTIONS, 5
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(own.make_config(app, RequestLimits(seconds_to_arrive=0.4)))
@@ -201,6 +207,29 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(small_server):
             received += len(part)
             time.sleep(0.06 if received < 1 << 20 else 0.0)
         assert received >= 20 << 20
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_request_whose_head_never_ends_is_cut_off(small_server, before):
+    """Also behind a request that is still being answered: the parser would keep all of it."""
+    url, _ = small_server
+    with socket.create_connection(urlsplit(url).netloc.split(":"), timeout=5) as client:
+        client.sendall(before + b"GET /small HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+        assert send_until_closed(client, 1 << 23) < 1 << 20
+    assert fetch(url + "small") == (200, '"done"')
+
+
+def send_until_closed(client, most):
+    """Return how many bytes a connection took until it was closed, `most` if it was not."""
+    sent = 0
+    while sent < most:
+        try:
+            client.sendall(b"x" * 10_000)
+        except ConnectionError:
+            return sent
+        sent += 10_000
+        time.sleep(0.001)
+    return sent
 
 
 def test_an_idle_connection_makes_room_for_another(small_server):

@@ -95,7 +95,7 @@ class SlowClientProtocol(HttpToolsProtocol):
     most = 512
     waiting_since = 0.0
     _timer: asyncio.TimerHandle | None = None
-    _is_stuck = False
+    _is_stuck = _in_head = False
     _unsent = _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -114,14 +114,22 @@ class SlowClientProtocol(HttpToolsProtocol):
         if self._timer is None and not self._is_answering():
             self._wait()
         super().data_received(data)
-        if not self._is_answering():  # otherwise the parser keeps whatever arrives, however much
+        if self._in_head:  # the parser keeps whatever arrives, however much
             self._head += len(data)
             if self._head > LARGEST_HEAD:
                 self.drop()
-            return
-        self._head = 0
-        if not self._is_stuck:
+        elif self._is_answering() and not self._is_stuck:
             self._stop_waiting()
+
+    def on_message_begin(self) -> None:
+        """Begin to count the bytes of a request's head; it may be sent while another request is answered."""
+        super().on_message_begin()
+        self._in_head, self._head = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Stop counting."""
+        self._in_head = False
+        super().on_headers_complete()
 
     def pause_writing(self) -> None:
         """Begin to wait for the client to read."""
