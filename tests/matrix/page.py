@@ -103,7 +103,7 @@ def write_page() -> str:
         *_definitions(PATHS),
     ]
     for status, heading in HEADINGS.items():
-        lines += ["", f"## {heading}", "", *_notes(status)]
+        lines += ["", f"## {heading}", "", *(_notes(status) or ["None."])]
     return "\n".join(lines) + "\n"
 
 
