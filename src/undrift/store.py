@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize, safe_open
+from safetensors import SafetensorError, safe_open
 
 from undrift._typing import Scalar
 from undrift.errors import ModelFileError
@@ -37,11 +37,6 @@ Arrays = Mapping[str, NDArray[np.float64]]
 def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     """Write header and arrays to `path`; a crash at any moment leaves the old file or the new one, never a part."""
     replace(path, _container(header, arrays))
-
-
-def pack(header: Header, arrays: Arrays) -> bytes:
-    """Return the bytes that `write` would put into a file."""
-    return b"".join(_container(header, arrays))
 
 
 def _container(header: Header, given: Arrays) -> Iterator[bytes]:
@@ -115,23 +110,6 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
     except _DAMAGE:
         raise ModelFileError(f"{path}: not an undrift file, or cut off or damaged; save it again") from None
     return _check_contents(path, metadata, arrays)
-
-
-def unpack(payload: bytes, name: str) -> tuple[Header, dict[str, NDArray[np.float64]]]:
-    """Return the header and arrays in the bytes that `pack` returned, or say what is wrong with them; no file is used.
-
-    `name` is what messages call them.
-    """
-    try:
-        arrays = {
-            name: np.frombuffer(one["data"], dtype={"F64": "<f8"}[one["dtype"]]).reshape(one["shape"]).copy()
-            for name, one in deserialize(payload)  # type: ignore[no-untyped-call]  # it has no types
-        }
-        length = struct.unpack_from("<Q", payload)[0]
-        metadata = json.loads(payload[8 : 8 + length]).get("__metadata__", {})
-    except (*_DAMAGE, LookupError):
-        raise ModelFileError(f"{name}: not an undrift file, or cut off or damaged") from None
-    return _check_contents(name, metadata, arrays)
 
 
 _DAMAGE = SafetensorError, ValueError, TypeError, OverflowError, MemoryError

@@ -317,14 +317,14 @@ def test_a_forged_snapshot_is_one_sentence(model_file, rows_with_holes):
     saved = journal.last_snapshot()
     for change in ({"recent": [[1, 2]]}, {"rows_that_wait": 2}, {"next_row": 1}, {"next_row": 1e400}, {"events": 7}):
         facts = json.dumps({**json.loads(saved.facts), **change})
-        journal.save(Checkpoint(facts, saved.model, (), saved.sequence + 1))
+        journal.save(Checkpoint(facts, (), saved.sequence + 1))
         with pytest.raises(ModelFileError, match="damaged"), open_service(model_file):
             pass
     for facts in ("[]", "nonsense", "[" * 100_000):
-        journal.save(Checkpoint(facts, saved.model, (), saved.sequence + 1))
+        journal.save(Checkpoint(facts, (), saved.sequence + 1))
         with pytest.raises(ModelFileError, match="damaged"), open_service(model_file):
             pass
-    journal.save(Checkpoint(saved.facts, b"", (), saved.sequence + 1))
+    journal.save(Checkpoint(saved.facts, (), saved.sequence + 1))
     journal.close()
     with open_service(model_file):
         pass

@@ -70,15 +70,6 @@ def find_model_file(path: Path) -> Path:
         return regular_file(path, state["model"])
 
 
-def unpack_learner(payload: bytes, name: str) -> Learner:
-    """Return the learner that `pack_model` packed; `name` is what messages call the bytes."""
-    header, arrays = store.unpack(payload, name)
-    level = header.pop("level", None)
-    learner = _make_learner(name, header, arrays, None)
-    warn_if_level_differs(f"{name} was saved", level)
-    return learner
-
-
 def _make_learner(
     path: str | os.PathLike[str], header: store.Header, arrays: Arrays, cls: type[Learner] | None
 ) -> Learner:

@@ -69,7 +69,8 @@ class Serializable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a data-only file that `undrift.load` reads; whole or not at all."""
-        store.write(_check.path(self, path), *_add_level(self.snapshot()))
+        header, arrays = self.snapshot()
+        store.write(_check.path(self, path), {**header, "level": kernels.level()}, arrays)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -94,34 +95,15 @@ def restore(cls: type[Made], made_with: Construction, header: store.Header, arra
     return made
 
 
-def _add_level(snapshot: tuple[store.Header, Arrays]) -> tuple[store.Header, Arrays]:
-    """Return a snapshot as a file holds it: with the kernel level whose bits these are."""
-    header, arrays = snapshot
-    return {**header, "level": kernels.level()}, arrays
-
-
-def pack_model(model: Serializable) -> bytes:
-    """Return a model as the bytes of its file."""
-    return store.pack(*_add_level(model.snapshot()))
-
-
 def read_model(cls: type[Made], path: str | os.PathLike[str]) -> Made:
     """Return the model of class `cls` that `save` wrote to `path`, or say what is wrong with the file."""
-    return _read_contents(cls, path, *store.read(path))
-
-
-def unpack_model(cls: type[Made], payload: bytes, name: str) -> Made:
-    """Return the model of class `cls` that `pack_model` packed; `name` is what messages call the bytes."""
-    return _read_contents(cls, name, *store.unpack(payload, name))
-
-
-def _read_contents(cls: type[Made], name: str | os.PathLike[str], header: store.Header, arrays: Arrays) -> Made:
+    header, arrays = store.read(path)
     level = header.pop("level", None)
     try:
         model = cls._from_snapshot(header, arrays)
     except ModelFileError as error:
-        raise ModelFileError(f"{name}: {error}") from None
-    warn_if_level_differs(f"{name} was saved", level, stacklevel=5)
+        raise ModelFileError(f"{path}: {error}") from None
+    warn_if_level_differs(f"{path} was saved", level, stacklevel=4)
     return model
 
 

@@ -273,7 +273,7 @@ class KeyedModels:
         }
         text = json.dumps({**facts, **own}, allow_nan=False)
         keep_from = self._changed[rest[0]] if rest else last + 1
-        return Checkpoint(text, b"", [self._key_row(key, last) for key in saved], keep_from)
+        return Checkpoint(text, [self._key_row(key, last) for key in saved], keep_from)
 
     def _mark_saved(self, saved: Checkpoint, last: int) -> None:
         """Note that this was written when the journal had come to `last`."""

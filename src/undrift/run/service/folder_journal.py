@@ -81,4 +81,4 @@ def commit_with_journal(journal: Journal, facts: Mapping[str, Any], commit: Call
     text = json.dumps(facts, allow_nan=False)
     journal.announce(text)
     commit()
-    journal.save(Checkpoint(text, b"", (), journal.last + 1))
+    journal.save(Checkpoint(text, (), journal.last + 1))

@@ -33,7 +33,7 @@ from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError, UndriftError
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 KEPT_CLOSED = 1_000_000
 """Of so many last rows it is known whether they expired, and which reference they had."""
 MOST_ENTRIES = 2**53
@@ -46,7 +46,7 @@ _TABLES = {
         checksum INTEGER NOT NULL
     )""",
     "snapshot": """(
-        sequence INTEGER PRIMARY KEY, facts TEXT NOT NULL, model BLOB NOT NULL, checksum INTEGER NOT NULL
+        sequence INTEGER PRIMARY KEY, facts TEXT NOT NULL, checksum INTEGER NOT NULL
     )""",
     "key_facts": "(key TEXT PRIMARY KEY, facts TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID",
     "key_models": """(
@@ -133,8 +133,6 @@ class Checkpoint(NamedTuple):
 
     facts: str
     """JSON."""
-    model: bytes
-    """A model file; empty where every key has a model."""
     keys: Sequence[KeyRow]
     """Keys that changed."""
     keep_from: int
@@ -148,8 +146,6 @@ class JournalSnapshot(NamedTuple):
     """Number of the last entry in it."""
     facts: str
     """JSON."""
-    model: bytes
-    """A model file."""
 
 
 class Journal:
@@ -319,24 +315,24 @@ class Journal:
     def snapshot_at(self, sequence: int) -> JournalSnapshot:
         """Return the snapshot that holds the entries up to a number; refuse a journal that has none."""
         with self._reading():
-            query = "SELECT sequence, facts, model, checksum FROM snapshot WHERE sequence = ?"
+            query = "SELECT sequence, facts, checksum FROM snapshot WHERE sequence = ?"
             found = self._base.execute(query, (sequence,)).fetchone()
         if found is None:
             raise self._damage(f"its snapshot after entry {sequence} is missing")
-        if found[3] != _checksum(*found[:3]):
+        if found[2] != _checksum(*found[:2]):
             raise self._damage("its snapshot does not match its checksum")
-        return JournalSnapshot(*found[:3])
+        return JournalSnapshot(*found[:2])
 
     def announce(self, facts: str) -> None:
         """Write the facts of a snapshot whose model is about to be written elsewhere, beside the last one's."""
         with self._transaction():
-            self._put_snapshot(JournalSnapshot(self.last, facts, b""))
+            self._put_snapshot(JournalSnapshot(self.last, facts))
 
     def save(self, now: Checkpoint) -> None:
         """Put what is now in the place of the entries that led to it."""
         with self._transaction():
             run, many = self._base.execute, self._base.executemany
-            self._put_snapshot(JournalSnapshot(now.keep_from - 1, now.facts, now.model))
+            self._put_snapshot(JournalSnapshot(now.keep_from - 1, now.facts))
             run("DELETE FROM snapshot WHERE sequence != ?", (now.keep_from - 1,))
             facts = [(row.key, row.facts) for row in now.keys]
             many("INSERT OR REPLACE INTO key_facts VALUES (?, ?, ?)", [(*row, _checksum(*row)) for row in facts])
@@ -346,7 +342,7 @@ class Journal:
         self._saved = now.keep_from - 1
 
     def _put_snapshot(self, now: JournalSnapshot) -> None:
-        self._base.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?, ?)", (*now, _checksum(*now)))
+        self._base.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", (*now, _checksum(*now)))
 
     def clean(self) -> bool:
         """Remove some rows whose end a snapshot holds; return whether there may be more of them."""
