@@ -74,7 +74,7 @@ def put_entry(learned: list[LedgerEntry], place: int | None, entry: LedgerEntry)
 
 
 def require_ledger(learned: Any) -> None:
-    """Raise TypeError or KeyError for what is no ledger."""
+    """Raise TypeError or KeyError unless this is a ledger."""
     if not isinstance(learned, list) or not all(isinstance(entry, dict) for entry in learned):
         raise TypeError("'learned' must hold objects")
     for entry in learned:

@@ -125,7 +125,7 @@ def model_in_file(file: Path) -> OnlineEstimator:
     """Return the online estimator that was saved to a file."""
     model = _stream_in_file(file)
     if isinstance(model, Stream):
-        raise InputError(f"{file}: a stream cannot be served by key; leave --key away")
+        raise InputError(f"{file}: --key takes a saved estimator, and this is a stream; omit --key")
     return model
 
 

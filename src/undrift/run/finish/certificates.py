@@ -233,7 +233,7 @@ def certify_run(out: str | Path, progress: CertifyProgress = ignore_progress) ->
     `progress` is called with what is being done, and with the share of all that is done.
     """
     folder = RunFolder(out)
-    folder.state()  # refuse what is no run before anything is made there
+    folder.state()  # refuse other folders before anything is written
     with folder.hold_lock():
         state = folder.state()
         folder.adopt_files(state)

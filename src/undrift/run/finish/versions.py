@@ -76,7 +76,7 @@ def rollback_run(out: str | Path, number: int, *, log: Callable[[str], None] | N
     Returns what `run.json` holds.
     """
     folder = RunFolder(out)
-    _read_state(folder)  # refuse what is no run before anything is made there
+    _read_state(folder)  # refuse other folders before anything is written
     with folder.hold_lock():
         state = _read_state(folder)
         if state["status"] != "finished":

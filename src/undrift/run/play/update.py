@@ -108,7 +108,7 @@ def learn_later_file(
 ) -> RunUpdate:
     """Learn the rows of a file that a finished run has not learned: `update_run` of a run that no service left."""
     folder = RunFolder(out)
-    folder.state()  # refuse what is no run before anything is made there
+    folder.state()  # refuse other folders before anything is written
     with folder.hold_lock():
         state = folder.state()
         if state["status"] != "finished":

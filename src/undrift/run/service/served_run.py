@@ -455,7 +455,7 @@ def open_run(
     When it ends in order, the files of the folder have the names that those of a finished run have.
     """
     folder = RunFolder(path)
-    folder.state()  # refuses what is no run before anything is made there
+    folder.state()  # refuses other folders before anything is written
     with folder.files.hold_lock():
         run = ServedRun(folder, level=level, versions=versions)
         folder.sweep(folder.state())  # also of a journal that does not count
