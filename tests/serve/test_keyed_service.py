@@ -277,3 +277,12 @@ def test_keys_that_do_badly_are_named_and_no_metric_has_a_name(model_file):
         text = fetch(url + "metrics")[1]
         assert "undrift_keys 2.0" in text
         assert "bad/one" not in text
+
+
+def test_a_stream_is_not_served_by_key(tmp_path):
+    stream = ud.Stream("y", speed="light")
+    stream.play([{"x": float(t % 3), "y": float(t % 5)} for t in range(20)])
+    stream.save(tmp_path / "stream.undrift")
+    with pytest.raises(InputError, match="--key takes a saved estimator, and this is a stream; omit --key"):
+        open_service(tmp_path / "stream.undrift", key="shop").__enter__()
+    assert {path.name for path in tmp_path.iterdir()} == {"stream.undrift"}
