@@ -10,7 +10,7 @@ import pytest
 import undrift as ud
 from undrift import store
 from undrift.cli.app import run
-from undrift.run import Settings, list_versions, play_file, rollback_run, update_run
+from undrift.run import Settings, list_versions, play_file, predict_file, read_run, rollback_run, update_run
 from undrift.run.service.service import Label
 from undrift.serve import open_service
 
@@ -156,3 +156,33 @@ def test_a_pipe_goes_on_from_what_a_killed_service_left_in_its_journal(tmp_path,
     assert run(words) == 0
     play_file(write(tmp_path / "whole.csv", rows), tmp_path / "whole", settings("numbers"))
     require_equal(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("read", ["load", "predict", "report"])
+def test_a_folder_is_read_whole_while_its_service_commits(tmp_path, monkeypatch, read):
+    """The file that a reader is about to open goes with the commit that follows."""
+    rows = draw("numbers")
+    play_file(write(tmp_path / "first.csv", rows[:FIRST]), tmp_path / "run", settings("numbers"))
+    ahead = write(tmp_path / "ahead.csv", [{**row, "y": None} for row in rows[SERVED : SERVED + 2]])
+    with open_service(tmp_path / "run") as service:
+        commits, at = [], iter(rows[FIRST:])
+
+        def commit_before(call):
+            def read_late(*args, **options):
+                if len(commits) < 2:
+                    row = next(at)
+                    (answer,) = service.predict([{name: cell for name, cell in row.items() if name != "y"}])
+                    service.learn([Label(answer.id, row["y"])])
+                    commits.append(service.save())
+                return call(*args, **options)
+
+            return read_late
+
+        monkeypatch.setattr(store, "read", commit_before(store.read))
+        if read == "load":
+            assert ud.load(tmp_path / "run").rounds == FIRST + 2
+        elif read == "predict":
+            assert sum(map(len, predict_file(tmp_path / "run", ahead).frames())) == 2
+        else:
+            assert read_run(tmp_path / "run").rounds == FIRST + 2
+        assert len(commits) == 2

@@ -12,9 +12,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from undrift._internal.folder import regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
@@ -24,6 +24,8 @@ FORMAT = 4
 """Of the folder; those of earlier formats, which no release wrote, are refused."""
 JOURNAL = "journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"
 """Of a folder that is served: what came since its last commit, and the rows that wait for their labels."""
+MOST_READS = 10
+"""Times that a folder is read while somebody writes there; writers commit once a second at most."""
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
 COMMANDS = {"run": "undrift run", "fleet": "undrift fleet", "forecast": "undrift forecast"}
@@ -32,6 +34,7 @@ EARLIER = {"fleet.json": "fleet", "forecast.json": "forecast"}
 """What named the files of a folder before 0.3."""
 State = dict[str, Any]
 """What `run.json` holds."""
+Found = TypeVar("Found")
 _CHECKSUM = re.compile(rb'("sha256": ")([0-9a-f]{64})(")')
 
 
@@ -57,6 +60,30 @@ def read_state(folder: Path, kind: str, name: str = STATE) -> State:
         other = COMMANDS[state["kind"]]
         raise InputError(f"{folder}: this is a folder of `{other}`; name one of `{command}`")
     return state
+
+
+def read_consistently(folder: Path, read: Callable[[], Found]) -> Found:
+    """Return what `read` makes of a folder, from one commit: it is called again if a writer committed meanwhile.
+
+    A commit removes the files of the one before, which a reader may be about to open.
+    """
+    for _ in range(MOST_READS - 1):
+        before = _identify(folder / STATE)
+        try:
+            return read()
+        except (UndriftError, OSError):
+            if _identify(folder / STATE) == before:
+                raise
+    return read()
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from the one that replaces it; None if there is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def write_state(state: Mapping[str, Any], kind: str) -> bytes:

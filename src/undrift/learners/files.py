@@ -11,7 +11,7 @@ import numpy as np
 import undrift
 from undrift import _check, store
 from undrift._internal.folder import regular_file
-from undrift._internal.state_file import explain_damage, find_kind, read_state
+from undrift._internal.state_file import explain_damage, find_kind, read_consistently, read_state
 from undrift._typing import Arrays
 from undrift.errors import ModelFileError
 from undrift.learners.base import Learner
@@ -47,16 +47,21 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     ...     ud.load(f"{folder}/model.undrift") == model
     True
     """
-    path = find_model_file(Path(_check.path("load", path)))
-    header, arrays = store.read(path)
-    if cls is None and (other := _find_other(header)) is not None:
-        return other.load(path)
-    if model is not None:
-        header = _hand_over(header, tuple(model) if isinstance(model, (list, tuple)) else (model,))
-    level = header.pop("level", None)
-    learner = _make_learner(path, header, arrays, cls)
-    warn_if_level_differs(f"{path} was saved", level)
-    return learner
+    given = Path(_check.path("load", path))
+
+    def read() -> Any:
+        file = find_model_file(given)
+        header, arrays = store.read(file)
+        if cls is None and (other := _find_other(header)) is not None:
+            return other.load(file)
+        if model is not None:
+            header = _hand_over(header, tuple(model) if isinstance(model, (list, tuple)) else (model,))
+        level = header.pop("level", None)
+        learner = _make_learner(file, header, arrays, cls)
+        warn_if_level_differs(f"{file} was saved", level, stacklevel=5)
+        return learner
+
+    return read_consistently(given, read)
 
 
 def find_model_file(path: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undrift._internal.folder import regular_file
-from undrift._internal.state_file import find_kind
+from undrift._internal.state_file import find_kind, read_consistently
 from undrift._internal.stopping import StopRequest
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
@@ -181,6 +181,16 @@ def _refuse_other_folders(folder: Path) -> None:
         )
 
 
+def _read_stream(folder: Path) -> Stream:
+    """Return the stream of a run as of its last commit."""
+    state = read_run(folder)
+    if state["model"] is None:
+        raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
+    stream = load_stream(regular_file(folder, state["model"]))
+    require_stream(folder, state, stream)
+    return stream
+
+
 def predict_file(
     model: str | os.PathLike[str],
     file: str,
@@ -200,11 +210,7 @@ def predict_file(
     if not Path(model).is_file():
         folder = Path(model)
         _refuse_other_folders(folder)
-        state = read_run(folder)
-        if state["model"] is None:
-            raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
-        stream = load_stream(regular_file(folder, state["model"]))
-        require_stream(folder, state, stream)
+        stream = read_consistently(folder, lambda: _read_stream(folder))
     else:
         stream = load_stream(model)
     if stream.features is None or not stream.rounds:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from undrift import metrics, store
 from undrift._internal.folder import regular_file
-from undrift._internal.state_file import explain_damage
+from undrift._internal.state_file import explain_damage, read_consistently
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.online.inspection import GateUse
@@ -144,9 +144,13 @@ class RunData:
 def read_run(path: str | os.PathLike[str]) -> RunData:
     """Return what a run left behind, finished or not."""
     folder = RunFolder(path)
-    state = folder.state()
-    with explain_damage(folder.path):
-        return _read(folder, state)
+
+    def read() -> RunData:
+        state = folder.state()
+        with explain_damage(folder.path):
+            return _read(folder, state)
+
+    return read_consistently(folder.path, read)
 
 
 def write_report(path: str | os.PathLike[str], render: Callable[[RunData, Path], object]) -> Path:
