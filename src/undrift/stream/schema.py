@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 
 from undrift._typing import Vector
@@ -94,26 +95,16 @@ class Schema:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], time: str | None) -> Self:
         """Return the schema that `as_dict` gave, for a file whose times are in another column, or in none."""
-        texts_of = [
-            values["clock"],
-            values["task"],
-            *values["numbers"],
-            *values["texts"],
-            *values.get("many_texts", ()),
-        ]
-        if not all(isinstance(text, str) for text in texts_of) or not isinstance(time, (str, type(None))):
-            raise TypeError("names and kinds of columns must be texts")
-        spacing = values.get("spacing")
-        if spacing is not None and not (isinstance(spacing, float) and spacing > 0.0):
-            raise TypeError("the spacing of rows must be a number above 0")
-        classes = None if values["classes"] is None else tuple(values["classes"])
-        texts = tuple((name, tuple(found)) for name, found in values["texts"].items())
-        many = tuple(values.get("many_texts", ()))
-        found = values["clock"], values["hours"], tuple(values["numbers"]), texts
-        more = {"spacing": values.get("spacing"), "many_texts": many, "days": values.get("days", True)}
-        more |= {name: tuple(values.get(name, ())) for name in ("indicators", "seasons")}
-        more |= {"notes": tuple(values.get("notes", ())), "grows": bool(values.get("grows", False))}
-        return cls(values["task"], classes, time, *found, **more)
+        texts = [[name, found] for name, found in values["texts"].items()]
+        try:
+            schema = msgspec.convert({**values, "time": time, "texts": texts}, cls)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"what a column is: {error}") from None
+        if schema.spacing is not None and not schema.spacing > 0.0:
+            raise ValueError("the spacing of rows must be above 0")
+        if not {*schema.indicators} <= {*schema.numbers} or (schema.classes is None) != (schema.task == "regression"):
+            raise ValueError("what columns are does not fit together")
+        return schema
 
 
 def infer_schema(first: FirstRows) -> Schema:

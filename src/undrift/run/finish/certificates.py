@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undrift._internal.state_file import explain_damage
 from undrift._internal.stopping import StopRequest
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
@@ -211,7 +212,8 @@ def _certify_rows(
             "out (--drop, --features)"
         )
     files = list_learned(folder, state)
-    features = Features(settings, Schema.from_dict(state["plan"], state["plan"]["time"]))
+    with explain_damage(folder.path):
+        features = Features(settings, Schema.from_dict(state["plan"], state["plan"]["time"]))
     loaded = encode_rows(features, learned_batches(files, features), rounds)
     rows, y = Table(features.names, loaded.Z), loaded.y
     yhat = table["yhat"].fill_null(math.nan).to_numpy()[known][:rounds]

@@ -96,7 +96,8 @@ class ForecastFolder:
                 raise TypeError(f"'journal' is {type(link).__name__}")
             if not all(isinstance(name, str) for name in name_files(state)):
                 raise TypeError("'files' must hold names")
-            self.read_plan(state)
+            if self.read_plan(state) is not None and not state["settings"]["target"]:
+                raise ValueError("'target' is empty")
         return state
 
     def read_plan(self, state: dict[str, Any]) -> PanelPlan | None:
