@@ -87,7 +87,11 @@ def read_plan(folder: Path) -> FleetPlan:
 
 def _from_json(plan: dict[str, Any]) -> FleetPlan:
     settings = FleetSettings.from_dict(plan["settings"])
+    if plan["task"] not in ("regression", "classification"):
+        raise ValueError("'task' is unknown")
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
+    if time is not None and not all(isinstance(part, str) for part in time):
+        raise TypeError("'time' must hold texts")
     classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])
     fleet = make_fleet(settings, plan["task"], plan["features"], plan["waiting_orders"])
     made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()

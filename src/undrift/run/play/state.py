@@ -33,7 +33,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "versions": list,
     **dict.fromkeys(("model", "trace"), (str, type(None))),
     **dict.fromkeys(("scores", "plan", "settings", "provenance", "carry"), dict),
-    **dict.fromkeys((*_TEXTS, "certificates", "problems"), list),
+    **dict.fromkeys((*_TEXTS, "certificates", "problems", "events"), list),
     "classes": (list, type(None)),
     "latest": str,
     "journal": (dict, type(None)),
@@ -87,7 +87,7 @@ def _require_valid(state: RunState) -> None:
         raise ValueError("'naive_lags' must hold numbers of rows")
     if not isinstance(state["plan"]["notes"], list):
         raise TypeError("'notes' of 'plan' must be a list")
-    for name in ("certificates", "problems"):
+    for name in ("certificates", "problems", "events"):
         if not all(isinstance(one, dict) for one in state[name]):
             raise TypeError(f"'{name}' must hold objects")
     if state["status"] not in ("running", "finished") or state["task"] not in BASELINES:
