@@ -6,9 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import undrift as ud
 from undrift.cli.app import run as undrift
+from undrift.events import Event, EventKind
 from undrift.report import render
 from undrift.run import Interrupted, Settings, play_file, write_report
+from undrift.run.play.recorder import RunWatch
+from undrift.stream import Answers
+from undrift.stream.features import Rows
 
 ROWS, CHANGE = 9000, 6000
 
@@ -65,3 +70,24 @@ def test_an_interrupted_watch_goes_on(file, tmp_path):
     play_file(str(file), tmp_path / "whole", settings(alert=False), force=True)
     assert not (tmp_path / "whole" / "events.jsonl").exists()
     assert 'id="changed"' not in write_report(tmp_path / "whole", render).read_text()
+
+
+def test_events_are_in_the_order_of_rows_where_lines_are_not():
+    """As in a file that is sorted while it is read: of a row, what its features show comes first."""
+
+    class EveryRow:
+        def add_rows(self, lines, names, Z):
+            return [Event(EventKind.FEATURE_SHIFTED, line, "x", "shifted") for line in lines]
+
+        def add_round(self, line, *scored):
+            return [Event(EventKind.ERROR_LEANS, line, None, "leans")]
+
+    stream = ud.Stream("y", speed="light")
+    stream.play([{"x": float(t % 3), "y": float(t % 5)} for t in range(20)])
+    watch, lines = RunWatch(stream, 1), np.array([7, 3, 5])
+    watch.watch = EveryRow()
+    rows = Rows(lines, None, np.zeros((3, 1)), np.ones(3))
+    answers = Answers(np.arange(3), lines, None, np.zeros(3), np.ones(3, dtype=bool))
+    watch.look(stream.features, rows, answers)
+    assert [event.row for event in watch.events] == [7, 7, 3, 3, 5, 5]
+    assert [event.feature for event in watch.events] == ["x", None] * 3

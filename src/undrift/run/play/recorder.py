@@ -441,10 +441,10 @@ class RunWatch:
 
     def look(self, features: Features, rows: Rows, answers: Answers) -> None:
         """Look at rows and their rounds; of a row, what its features show comes first."""
-        before = len(self.events)
+        before, places = len(self.events), {line: t for t, line in enumerate(rows.line.tolist())}
         self.add_rows(features, rows)
         self.add_rounds(rows, answers)
-        self.events[before:] = sorted(self.events[before:], key=lambda event: event.row)
+        self.events[before:] = sorted(self.events[before:], key=lambda event: places[event.row])
 
     def add_rows(self, features: Features, rows: Rows, *, quiet: bool = True) -> list[Event]:
         """Look at rows that have come, and unless `quiet` at texts that are new; return what changed."""
