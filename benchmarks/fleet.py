@@ -24,7 +24,7 @@ import polars as pl
 
 import undrift as ud
 from undrift import kernels
-from undrift.fleet.slot_store import SlotStore
+from undrift.stream.keyed.slots import SlotStore
 from undrift.kernels import _native
 
 DIM, MEMBERS = 8, 12

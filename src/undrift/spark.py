@@ -15,8 +15,8 @@ import numpy as np
 from undrift._internal.names import find_closest
 from undrift.errors import InputError, MissingExtraError
 from undrift.fleet import Fleet, Output
-from undrift.fleet.outputs import ABSENT, Key
-from undrift.fleet.record_batch import RecordBatch, mark_unusable
+from undrift.stream.keyed.outputs import ABSENT, Key
+from undrift.stream.keyed.keyed_rows import KeyedRows, mark_unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,7 +188,7 @@ class TableWorker:
         )
 
 
-def _to_batch(fleet: Fleet, key: Key, rows: Iterable[Any]) -> RecordBatch:
+def _to_batch(fleet: Fleet, key: Key, rows: Iterable[Any]) -> KeyedRows:
     """Return the rows of one key as columns; their types are the schema's."""
     fields = fleet.fields
     table = [tuple(row) for row in rows]
@@ -208,7 +208,7 @@ def _to_batch(fleet: Fleet, key: Key, rows: Iterable[Any]) -> RecordBatch:
     features = [columns[name] for name in fields.features]
     Z = np.array(features, np.float64).T.copy() if features else np.empty((n, 0))
     y = np.array([math.nan if value is None else value for value in columns[fields.target]], np.float64)
-    batch = RecordBatch([key] * n, order, Z, y, integers(fields.label_of), bad)
+    batch = KeyedRows([key] * n, order, Z, y, integers(fields.label_of), bad)
     mark_unusable(fields, fleet.accepted_input, batch)
     return batch
 

@@ -10,7 +10,7 @@ import pytest
 import undrift as ud
 from undrift import kernels
 from undrift.errors import InputError, ModelFileError, UndriftWarning
-from undrift.fleet import state_codec as states
+from undrift.stream.keyed import key_state as states
 
 FIELDS = {"key": "k", "order": "n", "features": ["x"], "target": "y"}
 

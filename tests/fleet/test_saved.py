@@ -9,7 +9,7 @@ import pytest
 import undrift as ud
 from undrift import kernels
 from undrift.errors import ModelFileError
-from undrift.fleet import state_codec as states
+from undrift.stream.keyed import key_state as states
 
 FIELDS = {"key": "k", "order": "n", "features": ["x", "z"], "target": "y"}
 ROWS = [{"k": "a", "n": n, "x": float(n % 3), "z": 1.0, "y": float(n % 5)} for n in range(40)]

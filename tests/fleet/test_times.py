@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import undrift as ud
 from undrift.fleet import canonical
-from undrift.fleet.order_tracker import REMEMBERED, OrderTracker, ReleasedRanges
+from undrift.stream.keyed.order_tracker import REMEMBERED, OrderTracker, ReleasedRanges
 
 
 def fleet_of(**more):

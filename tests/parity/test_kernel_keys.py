@@ -10,8 +10,8 @@ from tests.parity.tolerances import TOLERANCES
 from tests.twins.ensemble import EnsembleKernel
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
-from undrift.fleet.model_pool import initial_model
-from undrift.fleet.slot_layout import SlotLayout
+from undrift.stream.keyed.model_pool import initial_model
+from undrift.stream.keyed.slots import SlotLayout
 from undrift.kernels import layout
 
 KEYS, DIM, RECORDS = 5, 4, 150

@@ -10,7 +10,7 @@ import undrift as ud
 from tests.fleet.dirty import FEATURES, WAIT, arrivals, clean, cuts, spoil
 from tests.helpers import ROOT
 from undrift.fleet import AdvanceResult
-from undrift.fleet.state_codec import VERSION
+from undrift.stream.keyed.key_state import VERSION
 
 NAMES = ["key", "n", *FEATURES, "y", "of"]
 SCHEMA = "key string, n long, a double, b double, c double, y double, of long"

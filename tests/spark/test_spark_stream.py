@@ -22,7 +22,7 @@ from tests.spark.job import (
 )
 from undrift.errors import InputError
 from undrift.fleet import Output, canonical
-from undrift.fleet.state_codec import VERSION
+from undrift.stream.keyed.key_state import VERSION
 
 BUSY = "Python worker failed to connect back"
 """Spark gives a Python of its own ten seconds to start, whatever else the machine does."""

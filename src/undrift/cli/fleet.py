@@ -111,10 +111,10 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
     from undrift.report.formatting import percent
 
     print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
-    if found.classes is not None:
+    if found.task == "classification" and found.classes is not None:
         print(printable(f"predicted is {found.classes[1]!r} rather than {found.classes[0]!r}"))
     if found.left_out:
-        print(printable(f"left out, as they are no numbers: {', '.join(found.left_out)} (--categories 20 uses texts)"))
+        print(printable(f"not used: {', '.join(found.left_out)}"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
     if found.coverage == found.coverage:
         promised = percent(found.run.fleet.interval)
@@ -122,7 +122,7 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
     if found.withheld:
         why = "no label of their key was learned since the row before, and intervals hold one row ahead"
         print(f"{found.withheld:,} row{' has' if found.withheld == 1 else 's have'} no interval: {why}")
-    error = "log-loss" if found.task == "classification" else "typical error"
+    error = "typical error" if found.task == "regression" else "log-loss"
     rows = [(*_row(one, found.task), _best_naive(one, found)) for one in found.worst[:SHOWN]]
     titles = ["worst keys, by loss saved", "rounds", error, "loss saved", "half-life", "of the best naive guess"]
     print_table(titles, rows)

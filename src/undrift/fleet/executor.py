@@ -10,15 +10,15 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, islice
 
 from undrift.fleet.fleet import Fleet
-from undrift.fleet.outputs import Key, OutputRow, Outputs
-from undrift.fleet.record_batch import RecordBatch
-from undrift.fleet.slot_layout import fits_in_slots, has_compiled_rounds
-from undrift.fleet.slot_store import SlotStore
+from undrift.stream.keyed.outputs import Key, OutputRow, Outputs
+from undrift.stream.keyed.keyed_rows import KeyedRows
+from undrift.stream.keyed.slots import fits_in_slots, has_compiled_rounds
+from undrift.stream.keyed.slots import SlotStore
 from undrift.fleet.state_store import StateStore
 
 KEYS, MAX_BYTES = 1024, 2**26
 """Keys of a batch that are advanced at a time, fewer where a slot store of them would take more bytes than this."""
-Task = tuple[dict[Key, bytes], RecordBatch]
+Task = tuple[dict[Key, bytes], KeyedRows]
 """States of keys, and records of those keys and of new ones."""
 TaskResult = tuple[dict[Key, bytes], Outputs]
 """New states, and the outputs for the records."""
@@ -51,7 +51,7 @@ class Executor:
         store.update(states)
         return store
 
-    def advance(self, known: Mapping[Key, bytes], batch: RecordBatch) -> Iterator[TaskResult]:
+    def advance(self, known: Mapping[Key, bytes], batch: KeyedRows) -> Iterator[TaskResult]:
         """Advance the keys of a batch, some at a time; states in memory are changed in place too."""
         if isinstance(known, SlotStore):
             yield {}, known.advance(batch, self.workers)
@@ -74,7 +74,7 @@ def states_of(known: Mapping[Key, bytes], keys: Sequence[Key]) -> dict[Key, byte
     return known.get_many(keys) if isinstance(known, StateStore) else {key: known[key] for key in keys if key in known}
 
 
-def split_by_key(batch: RecordBatch, size: int) -> Iterator[RecordBatch]:
+def split_by_key(batch: KeyedRows, size: int) -> Iterator[KeyedRows]:
     """Yield the rows of `size` keys at a time, keys in order of appearance."""
     groups: defaultdict[Key, list[int]] = defaultdict(list)
     for i, key in enumerate(batch.keys):
@@ -86,7 +86,7 @@ def split_by_key(batch: RecordBatch, size: int) -> Iterator[RecordBatch]:
 
 def _uses_slots(fleet: Fleet) -> bool:
     """Whether keys are advanced in slots: their models fit there, and every label is learned with its row alone."""
-    return fits_in_slots(fleet.prototype) and not fleet.one_by_one
+    return not fleet.one_by_one and fits_in_slots(fleet.prototype)
 
 
 def _run_task(fleet: Fleet, task: Task, threads: int = 1) -> TaskResult:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from undrift import _check, kernels
+from undrift import _check
 from undrift._internal.folder import Folder
-from undrift._internal.stopping import Interrupted
-from undrift.errors import InputError, UndriftError
-from undrift.fleet.key_advance import KeyAdvance
-from undrift.fleet.key_state import KeyState, lag_names
-from undrift.fleet.model_pool import ModelPool, fresh_prototype
-from undrift.fleet.outputs import ERROR, NO_INTERVAL, Key, OutputRow, Outputs
-from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
+from undrift.errors import InputError
 from undrift.learners import Learner
 from undrift.learners.intervals import LEVELS
 from undrift.online import OnlineRegressor
+from undrift.stream.first_rows import FirstRows, RowOrigin, first_rows_of
+from undrift.stream.frames import python_words, read_table
+from undrift.stream.keyed.columns import KeyedColumns, infer_keyed_columns
+from undrift.stream.keyed.keyed_rows import Fields
+from undrift.stream.keyed.keyed_streams import KeyedStreams
+from undrift.stream.keyed.orders import parse_wait
+from undrift.stream.keyed.outputs import Key
+from undrift.stream.keyed.stream_pool import fresh_prototype, take_two_classes
+from undrift.stream.model import make_model
+from undrift.stream.schema import Schema
+from undrift.stream.settings import FleetSettings, Settings
 
 if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun
@@ -31,36 +35,10 @@ HOLD = 256
 MAX_LAG = 100_000
 """Longest lag in rows: a key's state holds as many labels."""
 MAX_WAIT = 2**61
-"""Longest wait in orders: an order less a wait still fits_in_slots 64 bits."""
+"""Longest wait in orders: an order less a wait still fits 64 bits."""
 
 
-class AdvanceResult(NamedTuple):
-    """What `Fleet.advance` returns."""
-
-    state: bytes
-    """The key's new state."""
-    outputs: Outputs
-    """What became of each record."""
-
-
-class KeyInfo(NamedTuple):
-    """Figures about one key."""
-
-    rounds: int
-    """Rounds learned."""
-    mean_loss: float
-    """Half the squared error, or the log-loss, by round; rounds predicted before any label was known do not count."""
-    counts: dict[str, int]
-    """How many records ended with each status."""
-    waiting: int
-    """Records that wait for those before them."""
-    unlabelled: int
-    """Rows that wait for their label."""
-    bytes: int
-    """Size of the state."""
-
-
-class Fleet:
+class Fleet(KeyedStreams):
     r"""Thousands of streams, each with a model of its own.
 
     Parameters
@@ -69,7 +47,8 @@ class Fleet:
         A fresh learner, or a function that returns one; every key gets a clone. Online estimators are taken without
         their trees (`trees=False`), which would be megabytes for each key; `speed="max"` is refused.
     key
-        Column that names the stream: text or integers; times, booleans and the like by their text.
+        Column that names the stream: text or integers; times, booleans and the like by their text. Of several columns
+        the texts are joined.
     features
         Columns that make up z.
     target
@@ -125,7 +104,7 @@ class Fleet:
         self,
         make_model: Learner | Callable[[], Learner],
         *,
-        key: str,
+        key: str | Sequence[str],
         features: Sequence[str],
         target: str,
         order: str | None = None,
@@ -139,163 +118,126 @@ class Fleet:
         time_unit: str = "us",
         on_error: str = "raise",
     ) -> None:
-        self.prototype = fresh_prototype(make_model)
+        prototype = fresh_prototype(make_model)
         if isinstance(features, str) or not all(isinstance(name, str) for name in features):
             raise InputError(f"Fleet: features must be a list of column names, got {features!r}")
         _check.choice(self, "time_unit", time_unit, ("us", "ns"))
-        self.fields = Fields(key, order, tuple(features), target, label_of, time_unit)
-        names = self.fields.names
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        fields = Fields(keys, order, tuple(features), target, label_of, time_unit)
+        names = fields.names
         for name in names:
             if not isinstance(name, str) or names.count(name) > 1:
                 raise InputError(f"Fleet: columns must have different names, text all of them, got {name!r} in {names}")
         if isinstance(lags, (int, str)):
             raise InputError(f"Fleet: lags must be a list of whole numbers, got {lags!r}")
-        self.lags = tuple(_check.integer(self, "lags", lag, 1, MAX_LAG) for lag in lags)
-        if len(self.features) < self.prototype.least_dim:
+        lags = tuple(_check.integer(self, "lags", lag, 1, MAX_LAG) for lag in lags)
+        if len(features) + len(lags) < prototype.least_dim:
             raise InputError("Fleet: features must name at least one column, got none")
         if isinstance(wait, dt.timedelta):
             wait = wait // dt.timedelta(microseconds=1) * (1000 if time_unit == "ns" else 1)
-        self.wait = _check.integer(self, "wait", wait, 0, MAX_WAIT)
-        self.delay = _check.integer(self, "delay", delay, 0, 1_000_000)
-        if self.lags and (min(self.lags) <= self.delay or len({*self.lags}) < len(self.lags)):
+        wait = _check.integer(self, "wait", wait, 0, MAX_WAIT)
+        delay = _check.integer(self, "delay", delay, 0, 1_000_000)
+        if lags and (min(lags) <= delay or len({*lags}) < len(lags)):
             raise InputError(
-                f"Fleet: lags must be different numbers above the delay, {self.delay}, got {list(self.lags)}; a label "
+                f"Fleet: lags must be different numbers above the delay, {delay}, got {list(lags)}; a label "
                 "is known only so many rows after its own"
             )
-        if self.lags and not self.prototype.accepts_nan:
+        if lags and not prototype.accepts_nan:
             raise InputError(
                 f"Fleet: lags need a model that takes missing values, as the first rows have none, got "
-                f"{type(self.prototype).__name__}; use OnlineRegressor or OnlineClassifier"
+                f"{type(prototype).__name__}; use OnlineRegressor or OnlineClassifier"
             )
-        self.interval = interval
         if interval is not None:
-            if not isinstance(self.prototype, OnlineRegressor):
+            if not isinstance(prototype, OnlineRegressor):
                 raise InputError(
-                    f"Fleet: interval is for OnlineRegressor, got {type(self.prototype).__name__}; leave it out"
+                    f"Fleet: interval is for OnlineRegressor, got {type(prototype).__name__}; leave it out"
                 )
-            if interval not in LEVELS.tolist():
-                levels = ", ".join(f"{level:g}" for level in LEVELS)
-                raise InputError(
-                    f"Fleet: interval must be one of {levels}, got {interval!r:.40}{_check.percent_hint(interval)}"
-                )
-        self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
-        self.numbered = bool(numbered)
-        self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
+            _check_interval(interval)
+        hold = _check.integer(self, "hold", hold, 0, 1_000_000)
+        on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
         if order is None and (wait or label_of is not None):
             raise InputError("Fleet: wait and label_of need order=, the column that says a record's place")
-        self._pool: ModelPool | None = None
-        self._lock = kernels.Lock()  # threads take turns at the one model of the pool
+        settings = Settings(target=target, lag=lags, delay=delay, level=0.9 if interval is None else interval)
+        task = "classification" if prototype.binary else "regression"
+        labels = ("-1", "1") if prototype.binary else None
+        schema = Schema(task, labels, None, "iso", False, tuple(features), ())
+        super().__init__(
+            fields, settings, schema, prototype, wait=wait, hold=hold, numbered=bool(numbered), interval=interval,
+            on_error=on_error,
+        )  # fmt: skip
 
-    @property
-    def accepted_input(self) -> AcceptedInput:
-        """What the model accepts."""
-        return AcceptedInput(self.prototype.accepts_nan, self.prototype.binary)
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the features that models see: the columns, then the lags."""
-        return [*self.fields.features, *lag_names(self.fields.target, self.lags)]
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether keys are advanced one after the other: labels are used later, or intervals are asked for."""
-        return bool(self.delay or self.lags or self.interval is not None)
-
-    @property
-    def pool(self) -> ModelPool:
-        """The model object that serves the keys, made when first used and not pickled with the fleet."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = self.make_pool()
-            return self._pool
-
-    def make_pool(self) -> ModelPool:
-        """Return a new model object that can serve the keys."""
-        return ModelPool(self.prototype, self.features, len(self.lags))
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Everything that the results depend on, as JSON values by name; a folder's fleet is compared by it."""
-        spec, fields = dict(self.pool.spec), self.fields
-        parameters = spec.pop("parameters", None)
-        named: dict[str, Any] = {f"model {name}": value for name, value in spec.items()}
-        if isinstance(parameters, dict):
-            named |= {f"model {name}": value for name, value in parameters.items()}
-        columns = {**fields._asdict(), "features": list(fields.features)}
-        more = {"delay": self.delay, "lags": list(self.lags), "interval": self.interval}
-        late = {name: value for name, value in more.items() if value}
-        return {**named, **columns, "wait": self.wait, **late, "hold": self.hold, "numbered": self.numbered}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}
-
-    def advance(self, state: bytes | None, records: Iterable[Mapping[str, Any]] | RecordBatch) -> AdvanceResult:
-        """Advance one key: predict before learning, record by record; nothing but the result changes.
-
-        It is a pure function of bytes and records, so that a machine, a process and Spark advance a key alike, and a
-        batch that is repeated after a failure gives the same bytes.
+    @classmethod
+    def of_table(cls, table: Any, target: str, *, key: str | Sequence[str], on_error: str = "raise", **settings: Any) -> Fleet:
+        """Return a fleet for tables as people have them: texts, times and holes, as `undrift fleet` takes them.
 
         Parameters
         ----------
-        state
-            What an earlier call returned for this key; None for a new one.
-        records
-            The key's records, mappings of column names to values. What cannot be used is reported in the outputs.
+        table
+            Rows of all keys, from which the columns are found: a data frame of any library, or a list of dicts.
+        target
+            Column to predict: numbers, two classes, or several.
+        key
+            Column that names the stream; several columns name it together.
+        on_error
+            As above.
+        settings
+            Those of `undrift fleet` by name: `order` or `time`, `wait`, `hold`, `lag`, `delay`, `interval`, `quantiles`,
+            `weight`, `elapsed`, `calendar`, `candidate`, `missing`, `categories`, `speed`, ... `undrift.run.FleetSettings`
+            describes each.
+
+        Examples
+        --------
+        >>> rows = [{"shop": "ab"[t % 2], "day": t // 2, "sky": ["sun", "rain"][t % 3 // 2], "sold": t % 3 // 2 + 1.0} for t in range(80)]
+        >>> fleet = Fleet.of_table(rows, "sold", key="shop", order="day")
+        >>> fleet.features
+        ['sky=sun', 'sky=rain']
+        >>> fleet.run(rows).outputs.count()
+        {'ok': 80}
         """
-        after, rows = self.advance_rows(state, self.batch(records))
-        return AdvanceResult(after, Outputs.from_rows(rows))
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        asked = FleetSettings.from_dict({"target": target, "key": keys, **settings}, "Fleet")
+        with python_words():
+            batch = first_rows_of(read_table("Fleet", table, asked.drop))
+            first = FirstRows(RowOrigin("the table", asked), [batch], whole=False)
+            return cls.of_columns(asked, infer_keyed_columns(first, asked), on_error=on_error)
 
-    def advance_rows(self, state: bytes | None, batch: RecordBatch) -> tuple[bytes, list[OutputRow]]:
-        """Do what `advance` does, but return the outputs row by row, so that columns are made once for many keys."""
-        with self._lock:
-            return self._advance_rows(state, batch)
-
-    def _advance_rows(self, state: bytes | None, batch: RecordBatch) -> tuple[bytes, list[OutputRow]]:
-        before = self._unpack(state)
-        named = [key for key in batch.keys if key is not None]
-        if any(key != named[0] for key in named):
-            raise InputError(f"Fleet: advance takes records of one key, got {named[0]!r} and others; use run")
-        advance = self._key_advance(named[0] if named else None, before)
-        try:
-            advance.take(batch, self.fields.order is not None)
-            rows = advance.close()
-        except (UndriftError, Interrupted):
-            raise
-        except Exception as error:
-            self._pool = None  # the model may be half changed, so no other key may use it
-            if self.on_error == "raise":
-                error.add_note(f"Fleet: while advancing key {advance.key!r}; its state is as it was before this batch")
-                raise
-            return self._report_failure(state, batch, f"{type(error).__name__}: {error}")
-        return self.pool.codec.pack(before), rows
-
-    def finish(self, state: bytes, key: Key = None) -> AdvanceResult:
-        """Release the records that still wait: nothing before them will come any more."""
-        with self._lock:
-            before = self._unpack(state)
-            advance = self._key_advance(key, before)
-            advance.finish()
-            rows = advance.close()
-            return AdvanceResult(self.pool.codec.pack(before), Outputs.from_rows(rows))
-
-    def batch(self, records: Any) -> RecordBatch:
-        """Return records, mappings or a data frame of any library, as columns; a batch is returned as it is."""
-        if isinstance(records, RecordBatch):
-            return records
-        if hasattr(records, "columns"):
-            return batch_from_frame(self.fields, self.accepted_input, records)
-        return batch_from_records(self.fields, self.accepted_input, records)
-
-    def model(self, state: bytes) -> Learner:
-        """Return the model in a key's state, as a learner of its own."""
-        return self.pool.model(self._unpack(state))
-
-    def info(self, state: bytes) -> KeyInfo:
-        """Return figures about the key whose state this is."""
-        one = self._unpack(state)
-        learned = one.counts.get("ok", 0) + one.counts.get("labelled", 0)
-        mean = one.loss / (learned - one.unscored) if learned > one.unscored else 0.0
-        return KeyInfo(learned, mean, dict(one.counts), len(one.waiting), len(one.unlabelled), len(state))
+    @classmethod
+    def of_columns(cls, settings: FleetSettings, columns: KeyedColumns, *, on_error: str = "report") -> Fleet:
+        """Return the fleet of a table whose columns are known."""
+        schema, time = columns.schema, columns.time
+        fleet = cls.__new__(cls)
+        asked = settings.of_stream()
+        if asked.quantiles and schema.task != "regression":
+            raise InputError("Fleet: quantiles are for targets that are numbers, not for classes; leave them out")
+        if settings.interval is not None:
+            if schema.task != "regression":
+                raise InputError("Fleet: --interval is for targets that are numbers, not for classes; leave it out")
+            _check_interval(settings.interval)
+        prototype = make_model(asked, schema.task)
+        KeyedStreams.__init__(
+            fleet,
+            Fields(
+                settings.key,
+                settings.order or settings.time,
+                schema.numbers,
+                settings.target,
+                None,
+                "us" if time is None else time.unit,
+                tuple(schema.text_columns),
+                settings.weight,
+            ),
+            asked,
+            schema,
+            prototype if schema.task == "multiclass" else take_two_classes(prototype),
+            wait=parse_wait(settings.wait, None if time is None else time.unit),
+            hold=settings.hold,
+            numbered=settings.order is not None,
+            interval=settings.interval,
+            on_error=_check.choice(fleet, "on_error", on_error, ("raise", "report")),
+            time=time,
+            from_table=True,
+        )
+        return fleet
 
     def run(
         self,
@@ -316,7 +258,7 @@ class Fleet:
         Parameters
         ----------
         records
-            A data frame of any library, or an iterable of mappings (or of `undrift.fleet.record_batch.RecordBatch`).
+            A data frame of any library, or an iterable of mappings (or of `undrift.stream.keyed.keyed_rows.RecordBatch`).
         states
             States to go on from, by key; they are not changed.
         folder
@@ -359,29 +301,15 @@ class Fleet:
                 compared = {**self.about, **(about or {})}
                 return runner.run_in_folder(kept, compared, states or {}, replace=replace, finish=finish)
 
-    def _key_advance(self, key: Key, state: KeyState) -> KeyAdvance:
-        return KeyAdvance(
-            self.pool,
-            key,
-            state,
-            wait=self.wait,
-            delay=self.delay,
-            lags=self.lags,
-            interval=self.interval,
-            hold=self.hold,
-            numbered=self.numbered,
-        )
-
-    def _unpack(self, state: bytes | None) -> KeyState:
-        return KeyState() if state is None else self.pool.codec.unpack(state)
-
-    def _report_failure(self, state: bytes | None, batch: RecordBatch, why: str) -> tuple[bytes, list[OutputRow]]:
-        """Return the state as it was, and a row of output for every record of the batch."""
-        columns = zip(batch.keys, batch.order.tolist(), batch.y.tolist(), strict=True)
-        rows: list[OutputRow] = [(key, order, math.nan, y, ERROR, why, NO_INTERVAL) for key, order, y in columns]
-        return self.pool.codec.pack(KeyState()) if state is None else bytes(state), rows
-
     def __repr__(self) -> str:
         f = self.fields
         order = "" if f.order is None else f", order={f.order!r}"
-        return f"Fleet({self.prototype!r}, key={f.key!r}{order}, features={list(f.features)!r}, target={f.target!r})"
+        key = f.key[0] if len(f.key) == 1 else f.key
+        return f"Fleet({self.prototype!r}, key={key!r}{order}, features={list(f.features)!r}, target={f.target!r})"
+
+
+def _check_interval(level: float) -> None:
+    """Refuse a level that models do not keep intervals at."""
+    if level not in LEVELS.tolist():
+        levels = ", ".join(f"{one:g}" for one in LEVELS)
+        raise InputError(f"Fleet: interval must be one of {levels}, got {level!r:.40}{_check.percent_hint(level)}")

@@ -12,9 +12,10 @@ import numpy as np
 from undrift._internal.folder import Folder
 from undrift.errors import InputError
 from undrift.fleet.executor import KEYS, Executor, TaskResult, states_of
-from undrift.fleet.fleet import Fleet, KeyInfo
-from undrift.fleet.outputs import Key, Outputs
-from undrift.fleet.record_batch import RecordBatch, rebatch
+from undrift.fleet.fleet import Fleet
+from undrift.stream.keyed.keyed_streams import KeyInfo
+from undrift.stream.keyed.outputs import Key, Outputs
+from undrift.stream.keyed.keyed_rows import KeyedRows, rebatch
 from undrift.fleet.state_store import JOURNAL_FILE, STORE_FILE, About, SourceProgress, StateStore, is_store
 from undrift.learners import Learner
 
@@ -27,7 +28,7 @@ class RecordDigest:
 
     Examples
     --------
-    >>> batch = RecordBatch(["a", 1], np.arange(2), np.ones((2, 3)), np.zeros(2), np.arange(2))
+    >>> batch = KeyedRows(["a", 1], np.arange(2), np.ones((2, 3)), np.zeros(2), np.arange(2))
     >>> whole, parts = RecordDigest(), RecordDigest()
     >>> whole.update(batch)
     >>> parts.update(batch.rows(0, 1))
@@ -39,20 +40,24 @@ class RecordDigest:
     def __init__(self) -> None:
         self._names, self._numbers = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
 
-    def update(self, batch: RecordBatch) -> None:
+    def update(self, batch: KeyedRows) -> None:
         """Add the records of a batch."""
         for a in range(0, len(batch), ROWS_PER_UPDATE):
             self._update(batch.rows(a, min(a + ROWS_PER_UPDATE, len(batch))))
 
-    def _update(self, batch: RecordBatch) -> None:
+    def _update(self, batch: KeyedRows) -> None:
         words = list(map(repr, batch.keys))
         for i, why in batch.bad.items():
             words[i] += f" {why!r}"
+        for cells in (*batch.texts.values(), batch.labels or ()):
+            for i, cell in enumerate(cells):
+                words[i] += f" {cell!r}"
         self._names.update("".join(f"{word}\n" for word in words).encode("utf-8", "backslashreplace"))
-        rows = np.empty((len(batch), 3 + batch.Z.shape[1]), np.int64)  # a record's numbers side by side, to the bit
+        Z = batch.Z if batch.weight is None else np.column_stack([batch.Z, batch.weight])
+        rows = np.empty((len(batch), 3 + Z.shape[1]), np.int64)  # a record's numbers side by side, to the bit
         rows[:, 0], rows[:, 1] = batch.order, batch.label_of
         rows[:, 2] = np.ascontiguousarray(batch.y).view(np.int64)
-        rows[:, 3:] = np.ascontiguousarray(batch.Z).view(np.int64)
+        rows[:, 3:] = np.ascontiguousarray(Z).view(np.int64)
         self._numbers.update(rows.data)
 
     def value(self) -> bytes:
@@ -101,7 +106,7 @@ class FleetRun:
         pool = self.fleet.make_pool()  # not the fleet's own, which may be in use
         for a in range(0, len(keys), KEYS):
             for key, state in states_of(self.states, keys[a : a + KEYS]).items():
-                yield key, pool.acquire(pool.codec.unpack(state))
+                yield key, pool.acquire_model(pool.codec.unpack(state))
 
     def info(self, key: Key) -> KeyInfo:
         """Return what is known about a key."""
@@ -167,7 +172,7 @@ class FleetRunner:
                     store.add_outputs([outputs], self.source, SourceProgress(self.done, self.digest.value()))
         return FleetRun(self.fleet, store, lambda: Outputs.concat(store.outputs(self.source)))
 
-    def _read(self) -> Iterator[RecordBatch]:
+    def _read(self) -> Iterator[KeyedRows]:
         """Yield records as batches of any size."""
         if hasattr(self.records, "columns"):
             yield self.fleet.batch(self.records)
@@ -175,16 +180,16 @@ class FleetRunner:
         stream: Iterator[Any] = iter(self.records)
         first = next(stream, None)
         stream = stream if first is None else chain([first], stream)
-        if isinstance(first, RecordBatch):
+        if isinstance(first, KeyedRows):
             yield from stream
             return
         while some := list(islice(stream, self.size)):
             yield self.fleet.batch(some)
 
-    def _unlearned_batches(self, past: SourceProgress, where: object) -> Iterator[RecordBatch]:
+    def _unlearned_batches(self, past: SourceProgress, where: object) -> Iterator[KeyedRows]:
         """Yield the records after the `past` ones, which must be those that were learned before."""
         stream = self._read()
-        rest: list[RecordBatch] = []
+        rest: list[KeyedRows] = []
         while self.done < past.records:
             batch = next(stream, None)
             if batch is None:
@@ -201,7 +206,7 @@ class FleetRunner:
             )
         yield from rebatch(chain(rest, stream), self.size)
 
-    def _learn_and_save(self, store: StateStore, batch: RecordBatch) -> None:
+    def _learn_and_save(self, store: StateStore, batch: KeyedRows) -> None:
         """Learn a batch and save its changes in one transaction, some keys at a time, to keep memory small."""
         with store.transaction(self.source, self.done):
             outputs: list[Outputs] = []

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from undrift._internal.folder import write_refused
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.fleet.outputs import Key, Outputs
+from undrift.stream.keyed.outputs import Key, Outputs
 from undrift.kernels import Lock
 
 MAGIC = b"SQLite format 3\0"

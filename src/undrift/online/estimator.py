@@ -124,6 +124,10 @@ class OnlineEstimator(Learner):
         """Names of the features, in order of appearance; None while rows had none."""
         return self._columns.names
 
+    def name_features(self, names: Sequence[str]) -> None:
+        """Give the features names before the first row."""
+        self._columns.names = list(names)
+
     # ---- rounds ------------------------------------------------------------------------------------------------
 
     def _score(self, z: Rows, elapsed: float | None) -> Prediction:

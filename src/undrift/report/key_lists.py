@@ -78,7 +78,7 @@ def select_listed(fleet: FleetResult, rankings: KeyRankings) -> list[KeyReport]:
 
 def error_title(task: str) -> str:
     """Return the name of the error that tables show."""
-    return SCORE_TITLES["log_loss" if task == "classification" else "rmse"]
+    return SCORE_TITLES["rmse" if task == "regression" else "log_loss"]
 
 
 def columns(task: str) -> list[tuple[str, str]]:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import undrift.online
 from undrift.errors import InputError
-from undrift.fleet.key_state import KeyState, lag_names
-from undrift.fleet.model_pool import ModelPool, fresh_prototype
-from undrift.fleet.outputs import Key
+from undrift.stream.keyed.key_state import KeyState, lag_names
+from undrift.stream.keyed.model_pool import ModelPool, fresh_prototype
+from undrift.stream.keyed.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
 from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator

@@ -17,8 +17,8 @@ from undrift.errors import InputError, ModelFileError
 from undrift.events import Event
 from undrift.events.event import EventKind
 from undrift.events.watch import KeyWatch
-from undrift.fleet.key_state import KeyState
-from undrift.fleet.model_pool import ModelPool
+from undrift.stream.keyed.key_state import KeyState
+from undrift.stream.keyed.model_pool import ModelPool
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.service.journal import Checkpoint, Journal, KeyRow, WaitingRow

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.baselines import take_lags
 from undrift.errors import DataError
-from undrift.fleet.key_state import fill_lags, lag_names
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.stream.calendar import fill_calendar
 from undrift.stream.cells import (
@@ -36,6 +36,25 @@ from undrift.stream.text_features import TextFeatures, unused_name
 _NUMBERS = {float, int}
 Labels = Literal["here", "later", "never"]
 """Where the labels of rows are: beside the rows; to come one by one; or nowhere, as the rows are only predicted."""
+
+
+class ParsedRows(NamedTuple):
+    """Cells of some rows as numbers, times and texts, which depend on no other row."""
+
+    line: Lines
+    """Where they stand (n,)."""
+    time: Times | None
+    """When they were (n,)."""
+    numbers: Matrix
+    """Number columns (n, numbers), NaN where missing."""
+    texts: Mapping[str, list[str | None]]
+    """Text columns."""
+    y: Vector
+    """Labels (n,), NaN where missing."""
+    weight: Vector | None = None
+    """How often each row counts (n,); None: once."""
+    labels: list[str | None] | None = None
+    """Labels of several classes, in place of `y`, where each stream numbers its classes itself."""
 
 
 class Rows(NamedTuple):
@@ -81,6 +100,31 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     return Rows(line, time, np.empty((len(line), 0)), y)
 
 
+def lag_names(target: str, lags: Sequence[int]) -> list[str]:
+    """Return what the labels of earlier rows are called as features.
+
+    >>> lag_names("sales", (1, 7))
+    ['sales 1 row ago', 'sales 7 rows ago']
+    """
+    return [f"{target} {lag} row{'s' if lag > 1 else ''} ago" for lag in lags]
+
+
+def fill_lags(last: Vector, y: Vector, lags: Sequence[int], out: Matrix) -> Vector:
+    """Write the label of each lag into the features of rows with labels y; return the last labels after them.
+
+    `last` are the labels before these rows, as many as the longest lag, NaN where there is none.
+
+    >>> import numpy as np
+    >>> out = np.empty((3, 2))
+    >>> fill_lags(np.array([5.0, 6.0]), np.array([7.0, 8.0, 9.0]), (1, 2), out)
+    array([8., 9.])
+    >>> out.tolist()
+    [[6.0, 5.0], [7.0, 6.0], [8.0, 7.0]]
+    """
+    out[:, :], after = take_lags(last, y, lags)
+    return after
+
+
 RECENT_ROWS, RECENT_CELLS = 128, 16_384
 """The last rows that are kept to say what is usual: so many, and fewer where rows are wide."""
 
@@ -96,16 +140,19 @@ class Features:
         What to make of the columns.
     schema
         What each column is.
+    described
+        Whether to keep what reports and explanations need: statistics of columns, and the last rows. Features of one
+        key among many keep only what later predictions depend on.
     """
 
-    def __init__(self, settings: Settings, schema: Schema) -> None:
+    def __init__(self, settings: Settings, schema: Schema, *, described: bool = True) -> None:
         self.settings = settings
         self.problems = DataProblems()
         self.labels = LabelCode(schema, settings.target)
         self._set_schema(schema)
         self.text_features = TextFeatures(settings, schema, self._fixed_names)
         self.last_labels = np.full(max(settings.lag, default=0), math.nan)
-        self.statistics = ColumnStatistics(self._fixed)
+        self.statistics = ColumnStatistics(self._fixed) if described else None
         self.rows, self.latest_time = 0, "NaT"
         self.taken = 0  # rows that came, those that were left out included
         self.last_known_time = "NaT"  # of the rows that were kept
@@ -128,7 +175,7 @@ class Features:
         vars(twin).update(vars(self))  # as copy.copy does, in a tenth of its time
         twin.problems, twin.labels = self.problems.copy(), self.labels.copy()
         twin.text_features, twin.last_labels = self.text_features.copy(), self.last_labels.copy()
-        twin.statistics = self.statistics.copy()
+        twin.statistics = None if self.statistics is None else self.statistics.copy()
         return twin
 
     def extend(self, schema: Schema) -> None:
@@ -139,7 +186,8 @@ class Features:
         self.text_features.extend(self.settings, self._fixed_names, new_texts)
         earlier = np.pad(self.recent, ((0, 0), (0, 1)), constant_values=math.nan)
         self.recent = earlier[:, [names.index(name) if name in names else -1 for name in self.names]]
-        self.statistics = self.statistics.rearrange([before.index(n) if n in before else -1 for n in self._fixed_names])
+        places = [before.index(n) if n in before else -1 for n in self._fixed_names]
+        self.statistics = None if self.statistics is None else self.statistics.rearrange(places)
 
     def encode(self, batch: RowBatch, origin: RowOrigin, labels: Labels = "here") -> Rows:
         """Return the rows of a batch, from a file, a frame or a request: `origin` is for errors.
@@ -147,32 +195,36 @@ class Features:
         Of rows that are only predicted ("never"), a text that is new gets no feature, as the model would ignore it, and
         labels serve the lags of later rows and nothing else.
         """
-        line, learning = batch.lines, labels != "never"
+        return self.complete(self.parse(batch, origin, labels), origin, labels)
+
+    def parse(self, batch: RowBatch, origin: RowOrigin, labels: Labels) -> ParsedRows:
+        """Return the cells of a batch as numbers, times and texts; what was wrong with them is counted."""
+        learning = labels != "never"
         y = self._labels(batch, origin, labels)
         times = self._times(batch, origin, learning=learning)
-        columns: Any = self._plain_numbers(batch)
-        if columns is None:
-            columns = [self._numbers(batch, origin, name) for name in self.schema.numbers]
+        numbers = self._plain_numbers(batch)
+        if numbers is None:
+            numbers = np.empty((len(batch.lines), len(self.schema.numbers)))
+            for j, name in enumerate(self.schema.numbers):
+                numbers[:, j] = self._numbers(batch, origin, name)
         texts = {name: parse_texts(_cells(batch, name), origin.na) for name in self.text_features.texts}
-        begun, rows_of_new = self.text_features.add_features(origin, line, texts) if learning else ({}, [])
-        brought = np.array(rows_of_new, dtype=np.int64)
-        categories = self.text_features.categories(texts, begun)
-        Z = np.empty((len(line), len(self.names)))
-        if isinstance(columns, np.ndarray):
-            Z[:, : len(columns)] = columns.T
-        else:
-            for j, column in enumerate(columns):
-                Z[:, j] = column
-        for name in self.schema.indicators:
-            Z[:, self._indicator(name)] = np.isnan(columns[self.schema.numbers.index(name)])
-        if self.settings.calendar and times is not None:
-            made = len(columns) + len(self.schema.indicators)
-            fill_calendar(times, Z[:, made : self.lags.start], self.schema.calendar)
-        for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
-            self.problems.add("missing", name, line[holes])
         weighted = labels == "here" or self.settings.weight in batch.columns
         weight = self._weights(batch, origin) if learning and weighted else None
-        keep = self._rows_to_keep(batch, origin, Z) if learning else None
+        return ParsedRows(batch.lines, times, numbers, texts, y, weight)
+
+    def complete(self, parsed: ParsedRows, origin: RowOrigin, labels: Labels = "here") -> Rows:
+        """Return parsed rows with all features: indicators, calendar, texts, and labels of earlier rows."""
+        line, times, numbers, texts, y, weight, names_of_labels = parsed
+        if names_of_labels is not None:
+            y = self.labels.encode(names_of_labels, line, origin)
+        learning, arrived = labels != "never", len(line)
+        begun, rows_of_new = self.text_features.add_features(origin, line, texts) if learning and texts else ({}, [])
+        brought = np.array(rows_of_new, dtype=np.int64)
+        categories = self.text_features.categories(texts, begun)
+        Z = self.fill_fixed(numbers, times)
+        for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
+            self.problems.add("missing", name, line[holes])
+        keep = self._rows_to_keep(line, origin, Z) if learning else None
         if keep is not None:
             line, y, Z = line[keep], y[keep], Z[keep]
             weight = None if weight is None else weight[keep]
@@ -182,20 +234,33 @@ class Features:
         if self.settings.lag:
             self.last_labels = fill_lags(self.last_labels, y, self.settings.lag, Z[:, self.lags.start : self.lags.stop])
         if learning:
-            known = y if labels == "here" else None
-            start = self.text_features.first_mean_row(begun)
-            start = start if keep is None else int(np.count_nonzero(keep[:start]))
-            later = {name: cells[start:] for name, cells in categories.items()}
-            known = None if known is None else known[start:]
-            self.text_features.fill_means(self.rows + start, later, known, Z[start:, self._fixed :])
-            self.statistics.add(Z[:, : self._fixed])
-            self._keep_recent(Z, brought)
+            if categories:
+                start = self.text_features.first_mean_row(begun)
+                start = start if keep is None else int(np.count_nonzero(keep[:start]))
+                later = {name: cells[start:] for name, cells in categories.items()}
+                known = y[start:] if labels == "here" else None
+                self.text_features.fill_means(self.rows + start, later, known, Z[start:, self._fixed :])
+            if self.statistics is not None:
+                self.statistics.add(Z[:, : self._fixed])
+                self._keep_recent(Z, brought)
             self.rows += len(line)
-            self.taken += len(batch.lines)
+            self.taken += arrived
         else:
             self.text_features.predict_means(categories, Z[:, self._fixed :])
             self.ahead += len(line)
         return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning), brought)
+
+    def fill_fixed(self, numbers: Matrix, times: Times | None, texts: Mapping[str, Sequence[str | None]] | None = None) -> Matrix:
+        """Return rows with the features that depend on no other row: numbers, indicators, calendar, perhaps texts."""
+        Z, given = np.empty((len(numbers), len(self.names))), numbers.shape[1]
+        Z[:, :given] = numbers
+        for name in self.schema.indicators:
+            Z[:, self._indicator(name)] = np.isnan(numbers[:, self.schema.numbers.index(name)])
+        if self.settings.calendar and times is not None:
+            fill_calendar(times, Z[:, given + len(self.schema.indicators) : self.lags.start], self.schema.calendar)
+        if texts is not None:
+            self.text_features.fill_texts(texts, Z[:, self._fixed :])
+        return Z
 
     def _keep_recent(self, Z: Matrix, brought: NDArray[np.int64]) -> None:
         """Keep the last rows; a feature that a later row brought is 0, however rows are cut into batches."""
@@ -253,7 +318,7 @@ class Features:
         return len(self.schema.numbers) + self.schema.indicators.index(name)
 
     def _plain_numbers(self, batch: RowBatch) -> Matrix | None:
-        """Return the number columns (numbers, n) of a few rows whose cells are all plain numbers; None for others."""
+        """Return the number columns (n, numbers) of a few rows whose cells are all plain numbers; None for others."""
         if len(batch.lines) >= FEW_CELLS or (self.labels.classes is not None and self.settings.candidate):
             return None
         columns = [batch.columns.get(name) for name in self.schema.numbers]
@@ -262,7 +327,7 @@ class Features:
                 return None
             if not all(-LIMIT <= cell <= LIMIT for cell in cells):
                 return None
-        return np.array(columns, dtype=np.float64).reshape(len(columns), len(batch.lines))
+        return np.array(columns, dtype=np.float64).reshape(len(columns), len(batch.lines)).T
 
     def _numbers(self, batch: RowBatch, origin: RowOrigin, name: str) -> Vector:
         """Return a feature; infinite numbers and those beyond the limit become missing, and all missing are counted."""
@@ -367,7 +432,7 @@ class Features:
             self.last_known_time = str(times[known[-1]])
         return out
 
-    def _rows_to_keep(self, batch: RowBatch, origin: RowOrigin, Z: Matrix) -> NDArray[np.bool_] | None:
+    def _rows_to_keep(self, line: Lines, origin: RowOrigin, Z: Matrix) -> NDArray[np.bool_] | None:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
             return None
@@ -382,10 +447,10 @@ class Features:
             name = str(names[int(np.argmax(holes[row]))])
             name = self.text_features.column_of(name) if name in self.text_features.names else name
             raise DataError(
-                f"{_at(batch, origin, row)}: '{name}' is missing; fill it in, drop the row, or "
+                f"{origin.at(int(line[row]))}: '{name}' is missing; fill it in, drop the row, or "
                 f"{origin.choose('missing', 'skip')}"
             )
-        self.problems.add("skipped", None, batch.lines[bad])
+        self.problems.add("skipped", None, line[bad])
         return np.asarray(~bad)
 
     def _cycles(self) -> dict[str, list[str]]:
@@ -395,7 +460,8 @@ class Features:
     def all_problems(self) -> list[Mapping[str, Any]]:
         """Return every problem so far, those of whole columns included."""
         problems = DataProblems(self.problems.entries())
-        self.statistics.add_problems(problems, self.names, self.rows)
+        if self.statistics is not None:
+            self.statistics.add_problems(problems, self.names, self.rows)
         return problems.entries()
 
     def know_label(self, row: int, y: float) -> None:
@@ -405,8 +471,39 @@ class Features:
             self.last_labels[-rows_ago] = y
         self.text_features.know_label(row, y)
 
+    def progress(self, start: Features) -> dict[str, Any]:
+        """Return what later predictions depend on beside `last_labels`, as JSON values, where it is not as at the start.
+
+        `start` are features of the same columns before their first row.
+        """
+        values: dict[str, Any] = {}
+        if self.last_known_time != start.last_known_time:
+            values["last_known_time"] = self.last_known_time
+        if self.labels.several and self.labels.classes:
+            values["classes"] = self.labels.classes
+        if self.text_features.has_changed(start.text_features):
+            values["texts"] = {"names": self.text_features.names, **self.text_features.state()}
+        return values
+
+    def resume_progress(self, values: Mapping[str, Any], last_labels: Vector, rows: int) -> None:
+        """Go on where `progress` left off, after so many rows; these are features before their first one."""
+        self.rows, self.last_known_time = rows, values.get("last_known_time", self.last_known_time)
+        if not _is_instant(self.last_known_time):
+            raise ValueError("times of features cannot be used")
+        if "classes" in values:
+            self.labels.classes = values["classes"]
+            if not (self.labels.several and isinstance(self.labels.classes, list) and all(map(_is_text, values["classes"]))):
+                raise ValueError("classes cannot be used")
+        if "texts" in values:
+            self.text_features.resume(values["texts"]["names"], values["texts"])
+        if len(last_labels):
+            if len(last_labels) != len(self.last_labels):
+                raise ValueError("labels of earlier rows cannot be used")
+            self.last_labels = last_labels
+
     def state(self) -> tuple[dict[str, Any], dict[str, Vector]]:
         """Return what the next batch depends on: values for JSON, and arrays."""
+        assert self.statistics is not None  # it is kept where whole states are
         values = {"rows": self.rows, "taken": self.taken, "features": self.names, **self.text_features.state()}
         values |= {"digests": self.statistics.digests, "classes": self.labels.classes}
         values |= {"problems": self.problems.entries(), "latest": self.latest_time}
@@ -425,6 +522,7 @@ class Features:
         if not fine or (task == "classification" and len(classes or ()) != 2):
             raise ValueError("classes cannot be used")
         self.problems = DataProblems(values["problems"])
+        assert self.statistics is not None
         self.statistics.resume(values["digests"], arrays)
         self.text_features.resume(values["features"][self._fixed :], values)
         self.last_labels, self.recent = arrays["late"].copy(), arrays["recent"].copy()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from undrift._internal.rows import Table
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
+from undrift.learners import Learner
 from undrift.learners.served import ServedPrediction
 from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor
@@ -44,6 +45,8 @@ def make_model(settings: Settings, task: str) -> OnlineEstimator:
 class StreamModel:
     """The estimator, and in which row each of several classes first came.
 
+    Any other learner of numbers or of two classes may take its place; it has no intervals, and its features no names.
+
     Parameters
     ----------
     settings
@@ -54,9 +57,9 @@ class StreamModel:
         By default the one that settings ask for.
     """
 
-    def __init__(self, settings: Settings, task: str, estimator: OnlineEstimator | None = None) -> None:
+    def __init__(self, settings: Settings, task: str, estimator: Learner | None = None) -> None:
         self.settings, self.task = settings, task
-        self.estimator = make_model(settings, task) if estimator is None else estimator
+        self.estimator: Any = make_model(settings, task) if estimator is None else estimator
         self.first_rows = np.zeros(0)
         """The row in which each of several classes first came, from 1 on."""
 
@@ -64,11 +67,17 @@ class StreamModel:
         """Predict and learn rows whose labels are beside them; a feature is there from the row on that brings it."""
         answers = []
         for part, width in rows.parts():
-            table = Table(features.names[:width], rows.Z[part, :width])
+            table = self._table(features.names[:width], rows.Z[part, :width])
             answers.append(self._close_alike(table, rows.between(part.start, part.stop), features.labels.classes))
         return join_answers(answers)
 
-    def _close_alike(self, table: Table, rows: Rows, classes: Sequence[str] | None) -> Answers:
+    def _table(self, names: Sequence[str], Z: Matrix) -> Table | Matrix:
+        """Return rows with names, or as an array if the estimator's features have none."""
+        model = self.estimator
+        named = isinstance(model, OnlineEstimator) and (model.dim is None or model.names is not None)
+        return Table(names, Z) if named else Z
+
+    def _close_alike(self, table: Table | Matrix, rows: Rows, classes: Sequence[str] | None) -> Answers:
         """Predict and learn rows of the same features."""
         settings, model = self.settings, self.estimator
         serial = model.served_rows + 1 + np.arange(len(rows.y), dtype=np.int64)
@@ -81,10 +90,13 @@ class StreamModel:
             return _answer_numbers(facts, trace.yhat, trace.known, settings.level, ends, levels, quantiles)
         if self.task != "multiclass":
             trace = model.play(table, rows.y, **context)
-            return _answer_two(facts, trace.yhat, trace.known, classes)
+            if self.task == "classification":
+                return _answer_two(facts, trace.yhat, trace.known, classes)
+            none = np.full(len(rows.y), np.nan)
+            return _answer_numbers(facts, trace.yhat, trace.known, settings.level, (none, none), (), None)
         names: Any = np.array([self.label_of(number, classes) for number in rows.y.tolist()], dtype=object)
-        none = np.isnan(rows.y).all()
-        trace = model.play(table, np.full(len(rows.y), np.nan) if none else names, **context)
+        unlabelled = np.isnan(rows.y)
+        trace = model.play(table, rows.y if unlabelled.all() else names, **context)
         self.note_classes(rows.y, serial, classes or ())
         p = self._order_classes(np.exp(trace.yhat) if trace.yhat.ndim == 2 else np.empty((len(rows.y), 0)), classes)
         p[serial[:, None] <= self.first_rows + settings.delay] = np.nan
@@ -128,10 +140,13 @@ class StreamModel:
         """Serve rows that have come, and keep a record of each until its label comes."""
         served = []
         for part, width in rows.parts():
-            elapsed = None if rows.elapsed is None else rows.elapsed[part]
-            table = Table(features.names[:width], rows.Z[part, :width])
-            served += self.estimator.ask_rows(table, elapsed=elapsed)
-        self.estimator.settle_due(self.settings.delay)
+            table, elapsed = self._table(features.names[:width], rows.Z[part, :width]), rows.elapsed
+            if isinstance(self.estimator, OnlineEstimator):
+                served += self.estimator.ask_rows(table, elapsed=None if elapsed is None else elapsed[part])
+            else:
+                served += [self.estimator.ask(z) for z in rows.Z[part]]
+        if isinstance(self.estimator, OnlineEstimator):
+            self.estimator.settle_due(self.settings.delay)
         return served
 
     def read(
@@ -155,6 +170,7 @@ class StreamModel:
         if self.task == "classification":
             return _answer_two(facts, yhat, known, classes)
         level, levels = self.settings.level if level is None else level, self.settings.quantiles
+        levels = levels if isinstance(model, OnlineRegressor) else ()
         ends = np.array([row.bounds(level) for row in served], dtype=np.float64).reshape(-1, 2)
         quantiles = np.array([[row.quantile(q) for q in levels] for row in served]) if levels else None
         return _answer_numbers(facts, yhat, known, level, (ends[:, 0], ends[:, 1]), levels, quantiles)

@@ -235,12 +235,10 @@ class Settings(FileSettings, frozen=True, kw_only=True):
 class FleetSettings(Settings, frozen=True, kw_only=True):
     """What a fleet predicts, with one model per key."""
 
-    unsupported: ClassVar = (
-        "candidate", "half_life", "nonnegative", "weight", "elapsed", "missing", "level", "quantiles", "alert",
-    )  # fmt: skip
-    """Settings of runs that fleets have no use for."""
+    unsupported: ClassVar = ("half_life", "nonnegative", "level", "alert")
+    """Settings of runs that fleets have no use for; the level of intervals is `interval`."""
 
-    key: Annotated[Name, option("Column that says which stream a row is of.", "-k")]
+    key: Annotated[Texts, option("Column that says which stream a row is of; a,b,c name it together.", "-k")]
     order: Annotated[str | None, option("Column of integers: a row's place in its stream [default: the file's].")] = (
         None
     )
@@ -253,18 +251,29 @@ class FleetSettings(Settings, frozen=True, kw_only=True):
     ] = None
     time: Annotated[str | None, option("Column of times, in place of --order.")] = None
     delay: Annotated[Delay, option("Labels become known so many rows of their key late.")] = 0
-    categories: Annotated[
-        TextCount | None, option("Use texts: so many of a column, the most frequent, get a feature each.")
-    ] = None
     speed: Annotated[Speed, option("best, fast, or light.")] = "light"
 
     def __post_init__(self) -> None:
+        if isinstance(self.key, str):
+            structs.force_setattr(self, "key", (self.key,))
         super().__post_init__()
         for name in self.unsupported:
             if getattr(self, name) != Settings.default_of(name):
                 raise InputError(f"settings: fleets have no setting '{name}'; leave it out, or use undrift run")
+        if not self.key or len({*self.key}) < len(self.key):
+            raise InputError(f"settings: key must name one or more different columns, got {list(self.key)}")
         if self.order is not None and self.time is not None:
             raise InputError("undrift fleet: give --order or --time, not both")
+        if self.speed == "max":
+            raise InputError(
+                "undrift fleet: speed max is for single streams, as its trees would take megabytes for each key; use "
+                "best or less"
+            )
+
+    def of_stream(self) -> Settings:
+        """Return the settings of each key's stream."""
+        shared = {name: getattr(self, name) for name in Settings.names() if name not in ("level", "time")}
+        return Settings(**shared, level=0.9 if self.interval is None else self.interval)
 
 
 class ForecastSettings(FileSettings, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from undrift._internal import html, thread_lock
 from undrift._internal.names import find_similar
 from undrift._typing import Arrays, Vector
 from undrift.errors import DataError, InputError, ModelFileError
+from undrift.learners import Learner
 from undrift.learners.files import find_model_file, learner_from_snapshot
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.learners.save_point import HeldInterrupt
@@ -28,7 +29,7 @@ from undrift.stream.answers import Answers
 from undrift.stream.cells import LIMIT, Cells, RowBatch, UnreadableCell, parse_numbers
 from undrift.stream.explanation import Explanation, explain_row
 from undrift.stream.extras import log_sentence
-from undrift.stream.features import Features, Rows
+from undrift.stream.features import Features, ParsedRows, Rows
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
 from undrift.stream.frames import (
     Frame,
@@ -135,7 +136,7 @@ class Stream(Serializable):
     @property
     def model(self) -> OnlineEstimator:
         """The online estimator inside."""
-        return self._model.estimator
+        return self._model.estimator  # type: ignore[no-any-return]  # streams of keys may have another learner
 
     @property
     def rounds(self) -> int:
@@ -174,6 +175,25 @@ class Stream(Serializable):
             features.labels.classes = list(schema.classes or ())
             stream._model.first_rows = np.zeros(len(schema.classes or ()))
         return stream
+
+    def go_on(
+        self, features: Features, estimator: Learner, first_rows: Vector, weights: dict[int, float]
+    ) -> None:
+        """Become the stream of another key: its features and model, and what it keeps of rows that wait."""
+        model = StreamModel(features.settings, features.schema.task, estimator)
+        model.first_rows = first_rows
+        self._weights = weights
+        self._keep(features, model)
+
+    @property
+    def first_rows(self) -> Vector:
+        """The row in which each of several classes first came, from 1 on."""
+        return self._model.first_rows
+
+    @property
+    def waiting_weights(self) -> dict[int, float]:
+        """How often rows count that wait for their labels, by serial number, where weights were given."""
+        return self._weights
 
     def use_settings(self, settings: Settings) -> None:
         """Go on with settings that say otherwise where rows come from."""
@@ -292,11 +312,21 @@ class Stream(Serializable):
         """Predict and learn the rows of a batch, whole or not at all; `origin` is for errors."""
         features, model = self._prepare(batch, origin)
         work = features.copy()
-        rows = work.encode(batch, origin)
+        return self._play(work, model, work.parse(batch, origin, "here"), origin)[1]
+
+    def play_parsed(self, parsed: ParsedRows, origin: RowOrigin) -> tuple[Rows, Answers]:
+        """Predict and learn parsed rows of columns that are known, all of them or none."""
+        assert self.features is not None  # whose columns they were parsed by
+        return self._play(self.features.copy(), self._model, parsed, origin)
+
+    def _play(
+        self, work: Features, model: StreamModel, parsed: ParsedRows, origin: RowOrigin
+    ) -> tuple[Rows, Answers]:
+        rows = work.complete(parsed, origin)
         with HeldInterrupt():
             answers = model.close(rows, work)
             self._keep(work, model)
-        return answers
+        return rows, answers
 
     def encode_batch(self, batch: RowBatch, origin: RowOrigin) -> Rows:
         """Return the rows of a batch that has come, to be closed by `close_rows`: `play_batch` in two steps."""
@@ -360,6 +390,12 @@ class Stream(Serializable):
         work = features.copy()
         return WaitingRows(work.encode(batch, origin, "later"), work, model)
 
+    def serve_parsed(self, parsed: ParsedRows, origin: RowOrigin) -> tuple[Rows, Answers]:
+        """Serve parsed rows of columns that are known, and keep them until their labels come."""
+        assert self.features is not None
+        work = self.features.copy()
+        return self.serve_rows(WaitingRows(work.complete(parsed, origin, "later"), work, self._model))
+
     def serve_rows(self, waiting: WaitingRows, names: Mapping[int, Reference] | None = None) -> tuple[Rows, Answers]:
         """Serve rows that `encode_waiting` returned last; `names` are references by line."""
         rows, features, model = waiting
@@ -419,22 +455,30 @@ class Stream(Serializable):
         late = next((serial for serial in serials if not self.model.lacks_label(serial)), None)
         if late is not None:
             raise InputError(f"Stream: no row {late} waits for its label; it came before, or the row was never asked")
-        served = [self.model.find_pending(serial) for serial in serials]
         if len(set(serials)) < len(serials):
             raise InputError("Stream: tell takes each row once")
         if weight is not None:
             _check.interval(self, "weight", weight, f"[0, {WEIGHT_LIMIT:g}]")
         code, y = self.read_labels(labels, origin, np.arange(1, len(labels) + 1) if lines is None else lines)
         with HeldInterrupt():
-            if code.several:
-                self._model.note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
-            features.labels = code
-            for row, number in zip(served, y.tolist(), strict=True):
-                own = self._weights.get(row.serial, 1.0) if weight is None else weight
-                self._model.tell(row, number, code.classes, own)
-                features.know_label(row.serial, number)
-                self._forget(row.serial)
+            self.tell_numbers(serials, code, y, weight)
         return y
+
+    def tell_numbers(
+        self, serials: Sequence[int], code: LabelCode, y: Vector, weight: float | None = None
+    ) -> None:
+        """Learn labels of rows that wait, as numbers that `code` reads."""
+        features = self.features
+        assert features is not None
+        served = [self.model.find_pending(serial) for serial in serials]
+        if code.several:
+            self._model.note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
+        features.labels = code
+        for row, number in zip(served, y.tolist(), strict=True):
+            own = self._weights.get(row.serial, 1.0) if weight is None else weight
+            self._model.tell(row, number, code.classes, own)
+            features.know_label(row.serial, number)
+            self._forget(row.serial)
 
     def read_labels(
         self, labels: Sequence[Any], origin: RowOrigin, lines: NDArray[np.int64]

@@ -61,6 +61,10 @@ class TextFeatures:
         self.names, self._places, self._mean_places = list(self.names), dict(self._places), dict(self._mean_places)
         self.texts, self._limits = {name: list(texts) for name, texts in self.texts.items()}, dict(self._limits)
 
+    def has_changed(self, start: TextFeatures) -> bool:
+        """Whether texts came since the start that later rows depend on; this began as a copy of `start`."""
+        return bool(self._mean_places) or self.names is not start.names
+
     def extend(self, settings: Settings, taken: Sequence[str], names: Sequence[str]) -> None:
         """Take in text columns that came up now, and names of other features before these."""
         self._unshare()

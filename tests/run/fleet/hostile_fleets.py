@@ -17,7 +17,7 @@ import numpy as np
 
 import undrift as ud
 from undrift.errors import UndriftError
-from undrift.fleet import state_codec as states
+from undrift.stream.keyed import key_state as states
 
 FIELDS = {"key": "k", "order": "n", "features": ["x", "z"], "target": "y", "wait": 4}
 ROWS = [

@@ -12,7 +12,7 @@ import pytest
 
 from tests.run.fleet.hostile_fleets import ROWS, SCHEMAS, attack, fleet_of, made, sealed, spoil, with_other_head
 from undrift.errors import InputError, ModelFileError
-from undrift.fleet import state_codec as states
+from undrift.stream.keyed import key_state as states
 
 
 @cache

@@ -7,7 +7,7 @@ import pytest
 
 from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
-from undrift.fleet.outputs import NO_INTERVAL
+from undrift.stream.keyed.outputs import NO_INTERVAL
 from undrift.losses import logistic, squared
 from undrift.run.fleet.key_reports import MIN_SCORED, KeyReport, summarize_keys
 

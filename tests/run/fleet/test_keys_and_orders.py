@@ -12,7 +12,7 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.fleet.outputs import OK
+from undrift.stream.keyed.outputs import OK
 
 LARGE = [1_800_000_000_000_000_001 + k for k in range(4)]
 """Neighbours that are one number to a float."""

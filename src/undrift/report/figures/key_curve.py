@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.fleet.outputs import LABELLED, OK, PREDICTED, Outputs
+from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.report.figures.figure import (
     Figure,
@@ -24,6 +24,7 @@ from undrift.report.figures.figure import (
 from undrift.report.formatting import percent
 from undrift.report.key_lists import rank_keys, select_listed
 from undrift.run import FleetResult
+from undrift.stream.answers import probability_column
 
 SECTION = "keys"
 MOST_POINTS, MOST_ROWS = 20_000, 200
@@ -42,7 +43,12 @@ def measure(fleet: FleetResult) -> Measured:
         if fleet.run.fleet.interval is not None
         else {}
     )
-    yhat = sigmoid(outputs.prediction) if fleet.task == "classification" else outputs.prediction
+    y, yhat = outputs.target, outputs.prediction
+    if fleet.task == "classification":
+        yhat = sigmoid(yhat)
+    elif fleet.task == "multiclass":  # whether the likeliest class came, and how likely it was
+        shares = [outputs.extra(probability_column(label)) for label in outputs.classes]
+        y, yhat = np.where(np.isnan(y), np.nan, y == yhat), np.fmax.reduce(shares)
     keys = []
     for name, rows in zip(names, _rows_by_key(outputs, names), strict=True):
         some = rows[-last:]
@@ -50,7 +56,7 @@ def measure(fleet: FleetResult) -> Measured:
             {
                 "name": name,
                 "at": _places(outputs.order[some], fleet.time_unit),
-                "y": round_numbers(outputs.target[some], DIGITS),
+                "y": round_numbers(y[some], DIGITS),
                 "yhat": round_numbers(yhat[some], DIGITS),
                 **{name: round_numbers(column[some], DIGITS) for name, column in ends.items()},
             }

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
-from undrift.baselines import baseline_names, grouped_baselines
-from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
-from undrift.metrics import round_losses
+from undrift._typing import Matrix, Vector
+from undrift.baselines import ClassBaselines, baseline_names, grouped_baselines
+from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
+from undrift.metrics import class_losses, round_losses
+from undrift.stream.answers import probability_column
 from undrift.stream.calendar import find_seasons
 
 MOST_PROBLEMS = 10_000
@@ -135,7 +136,7 @@ class FleetSummary(NamedTuple):
 
 def error_of(mean_loss: float, task: str) -> float:
     """Return a mean loss as people read it: the root mean squared error, or the log-loss."""
-    return mean_loss if task == "classification" else math.sqrt(2.0 * mean_loss)
+    return math.sqrt(2.0 * mean_loss) if task == "regression" else mean_loss
 
 
 def summarize_keys(outputs: Outputs, task: str, lags: Sequence[int] = (), time_unit: str | None = None) -> FleetSummary:
@@ -205,12 +206,15 @@ def _score_keys(
     starts = np.flatnonzero(np.concatenate(([True], code[1:] != code[:-1])))
     sizes = np.diff(np.append(starts, len(rows)))
     age = np.arange(len(rows)) - np.repeat(starts, sizes)
-    binary = task == "classification"
-    guesses = grouped_baselines(y, starts, binary=binary, lags=lags)
     scored = ~np.isnan(yhat)
     scored[starts] = False
-    told = np.where(scored, yhat, 0.0)
-    losses = np.array([round_losses(one, y, binary=binary) for one in (told, *guesses)])
+    if task == "multiclass":
+        losses = _class_losses(outputs, rows, starts, lags)
+    else:
+        binary = task == "classification"
+        guesses = grouped_baselines(y, starts, binary=binary, lags=lags)
+        served = np.where(scored, yhat, 0.0)
+        losses = np.array([round_losses(one, y, binary=binary) for one in (served, *guesses)])
     losses[:, ~scored] = 0.0
     sums, counts = np.add.reduceat(losses, starts, axis=1), np.add.reduceat(scored.astype(np.int64), starts)
     lower, upper = outputs.intervals()[rows].T
@@ -226,6 +230,17 @@ def _score_keys(
             _compare_quarters(report, losses[0, own][scored[own]])
     usual = np.repeat(sums[1:].min(axis=0) / np.maximum(counts, 1), sizes)
     return _losses_by_age(losses[:, scored], age[scored], usual[scored])
+
+
+def _class_losses(outputs: Outputs, rows: NDArray[np.int64], starts: NDArray[np.int64], lags: Sequence[int]) -> Matrix:
+    """Return the log-losses of several classes: ours, then those of the naive guesses of each key."""
+    shares = np.column_stack([outputs.extra(probability_column(label))[rows] for label in outputs.classes])
+    y = outputs.target[rows]
+    guesses = [np.full(shares.shape, np.nan) for _ in baseline_names("multiclass", lags)]
+    for a, b in zip(starts, np.append(starts[1:], len(rows)), strict=True):
+        for whole, own in zip(guesses, ClassBaselines(lags=lags).play(y[a:b], shares.shape[1]), strict=True):
+            whole[a:b] = own
+    return np.array([class_losses(p, y) for p in (shares, *guesses)])
 
 
 def _compare_quarters(report: KeyReport, loss: Vector) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from undrift._internal.folder import Folder
 from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
-from undrift.errors import InputError
+from undrift.errors import InputError, ModelFileError
+from undrift.fleet import Fleet
 from undrift.fleet.state_store import STORE_FILE
-from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
-from undrift.run.fleet.orders import TimeColumn
 from undrift.run.ledger import LedgerEntry, make_entry, require_ledger
+from undrift.stream.keyed.columns import KeyedColumns
+from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.schema import Schema
 from undrift.stream.settings import FleetSettings
 
 SERVICE = "service"
@@ -22,9 +25,9 @@ class FleetPlan(NamedTuple):
     """Everything that later files keep to."""
 
     settings: FleetSettings
-    columns: FleetColumns
-    labels: list[str] | None
-    """The two labels as they were found in the end; `columns.classes` may lack one that came late."""
+    fleet: Fleet
+    left_out: Sequence[str]
+    """Columns that nothing is learned from."""
     learned: list[LedgerEntry]
     """The ledger. Entries have `source` too, the name their records have in the store (the digest of the file when it
     was first seen), and `labelled`, how many rows brought the label of one that was predicted before; `rows` counts
@@ -33,17 +36,12 @@ class FleetPlan(NamedTuple):
 
     def write(self, folder: Folder) -> None:
         """Put the plan into the folder of the fleet."""
-        columns = self.columns
         plan = {
             "settings": self.settings.as_dict(),
-            "waiting_orders": columns.fleet.wait,
-            "features": list(columns.fleet.fields.features),
-            "task": columns.task,
-            "classes": columns.classes,
-            "labels": self.labels,
-            "time": columns.time,
-            "left_out": columns.left_out,
-            "made": columns.made.as_json(),
+            "plan": self.fleet.schema.as_dict(),
+            "time": self.fleet.time,
+            "labels": self.fleet.classes,
+            "left_out": list(self.left_out),
             "learned": self.learned,
         }
         folder.put(STATE, write_state(plan, "fleet"))
@@ -81,23 +79,25 @@ def read_plan(folder: Path) -> FleetPlan:
             "again first"
         )
     plan = read_state(folder, "fleet")
+    if "plan" not in plan and "made" in plan:
+        raise ModelFileError(
+            f"{folder}: written by an undrift before 0.3; learn its file again: undrift fleet FILE --force"
+        )
     with explain_damage(folder, "fleet"):
         return _from_json(plan)
 
 
 def _from_json(plan: dict[str, Any]) -> FleetPlan:
     settings = FleetSettings.from_dict(plan["settings"])
-    if plan["task"] not in ("regression", "classification"):
-        raise ValueError("'task' is unknown")
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
     if time is not None and not all(isinstance(part, str) for part in time):
         raise TypeError("'time' must hold texts")
-    classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])
-    fleet = make_fleet(settings, plan["task"], plan["features"], plan["waiting_orders"])
-    made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()
-    columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]], made)
+    schema = Schema.from_dict(plan["plan"], settings.time)
+    fleet = Fleet.of_columns(settings, KeyedColumns(schema, time))
+    fleet.classes = None if plan["labels"] is None else [str(one) for one in plan["labels"]]
+    if (fleet.classes is None) != (schema.classes is None) or (fleet.binary and len(fleet.classes or ()) != 2):
+        raise ValueError("'labels' cannot be used")
     require_ledger(plan["learned"])
     if not plan["learned"] or not all(isinstance(entry["source"], str) for entry in plan["learned"]):
         raise TypeError("'learned' must name the file of each entry")
-    labels = None if plan["labels"] is None else [str(one) for one in plan["labels"]]
-    return FleetPlan(settings, columns, labels, plan["learned"])
+    return FleetPlan(settings, fleet, [str(one) for one in plan["left_out"]], plan["learned"])

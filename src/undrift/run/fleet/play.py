@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,15 +16,18 @@ from undrift._internal.folder import Folder
 from undrift._internal.state_file import STATE, find_kind
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
-from undrift.fleet import FleetRun
-from undrift.fleet.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
+from undrift.fleet import Fleet, FleetRun
+from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
-from undrift.run.fleet.columns import infer_fleet_columns
 from undrift.run.fleet.plan import FleetPlan, read_plan, refuse_served
-from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
+from undrift.run.read.rows_in_order import read_first_rows, reorder
 from undrift.run.read.source import Source
+from undrift.stream.cells import RowBatch
+from undrift.stream.first_rows import FirstRows
+from undrift.stream.keyed.columns import infer_keyed_columns
+from undrift.stream.keyed.orders import TimeColumn
 from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
@@ -31,7 +35,7 @@ MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 REPORT = "report.html"
 WRITTEN = (PREDICTIONS, KEYS, STATE, REPORT)
 """Files of a fleet beside its states."""
-DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
+DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive", "categories")
 """Settings that decide about the results and that neither the model nor its columns show."""
 RECORDED = (
     "key",
@@ -46,6 +50,12 @@ RECORDED = (
     "delay",
     "task",
     "positive",
+    "weight",
+    "elapsed",
+    "candidate",
+    "missing",
+    "categories",
+    "quantiles",
     "speed",
     "sort",
     "na",
@@ -96,13 +106,15 @@ def play_fleet(
         What was found.
     """
     with (stop or StopRequest()).interruptible():
-        source = Source(path, settings, exact=filter(None, (settings.key, settings.order, settings.time)))
+        source = _open_source(path, settings)
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
-        columns = infer_fleet_columns(source, settings)
+        first, _ = read_first_rows(source)
+        columns = infer_keyed_columns(first, settings)
+        fleet = Fleet.of_columns(settings, columns)
         if log is not None:
-            for note in columns.notes:
+            for note in columns.schema.notes:
                 log(note)
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
@@ -110,14 +122,31 @@ def play_fleet(
                 find_kind(fleet_folder.path)  # refuses one that an earlier undrift wrote
             fleet_folder.refuse_foreign(WRITTEN)
             before = [] if force else _find_learned(fleet_folder, digest)
-            labels = None if columns.classes is None else list(columns.classes)
-            plan = FleetPlan(settings, columns, labels, [])
+            plan = FleetPlan(settings, fleet, columns.left_out, [])
             run = play_rows(source, digest, digest, fleet_folder, plan, force=force, workers=workers, progress=progress)
             outputs = run.outputs
             learned = before[0] if before else make_entry(source, "fleet") | {"source": digest}
             count_rows(learned, run, outputs)
             plan.learned[:] = [learned, *before[1:]]
             return finish_fleet(run, outputs, fleet_folder, plan, learned, report)
+
+
+def _open_source(path: str, settings: FleetSettings) -> Source:
+    """Return a file whose keys, orders and times are read to the last digit."""
+    return Source(path, settings, exact=filter(None, (*settings.key, settings.order, settings.time)))
+
+
+def _rows_in_order(source: Source, time: TimeColumn | None) -> Iterable[RowBatch]:
+    """Return the rows in order of their times if that was asked for, else as they stand in the file."""
+    if not source.settings.sort or time is None:
+        return source.batches()
+    batches = list(source.batches())
+    if not batches:
+        return batches
+    everything = FirstRows(source, batches, whole=True)
+    orders = time.read(source, everything.lines, everything.columns[time.name])
+    places = np.array([math.inf if one is None else one for one in orders], dtype=object)
+    return reorder(everything, batches, np.argsort(places, kind="stable"))
 
 
 def _find_learned(folder: Folder, digest: str) -> list[LedgerEntry]:
@@ -181,22 +210,19 @@ def play_rows(
 ) -> FleetRun:
     """Play the rows that are not learned yet; refuse a folder of another file or with other settings.
 
-    `name` is what the store calls this file's records, `first` the digest of the fleet's first file. Labels that are
-    seen for the first time are put into `plan.labels`.
+    `name` is what the store calls this file's records, `first` the digest of the fleet's first file.
     """
-    columns, asked = plan.columns, plan.settings.as_dict()
-    rows = RecordReader(columns.fleet, columns.time, plan.labels, frozenset(plan.settings.na), columns.made)
+    fleet, asked = plan.fleet, plan.settings.as_dict()
     about = {name: asked.get(name) for name in DECIDING} | {
         "file": first,
         "sort": plan.settings.sort or None,
-        "made": list(columns.made.names) or None,
-        "classes": columns.classes,
-        "clock": None if columns.time is None else (columns.time.format, columns.time.unit),
+        "classes": fleet.schema.classes,
+        "clock": None if fleet.time is None else (fleet.time.format, fleet.time.unit),
     }
-    size = max(FEWEST_RECORDS, min(MOST_RECORDS, MOST_CELLS // len(columns.fleet.features)))
+    size = max(FEWEST_RECORDS, min(MOST_RECORDS, MOST_CELLS // max(1, len(fleet.features))))
     try:
-        return columns.fleet.run(
-            rows.batches(source),
+        return fleet.run(
+            (fleet.read_rows(batch, source) for batch in _rows_in_order(source, fleet.time)),
             folder=fleet_folder,
             source=name,
             about=about,
@@ -298,8 +324,7 @@ def update_fleet(
     with (stop or StopRequest()).interruptible():
         fleet_folder = Folder(folder, "fleet")
         plan = read_plan(fleet_folder.path)
-        exact = filter(None, (plan.settings.key, plan.settings.order, plan.settings.time))
-        source = Source(path, plan.settings.replace(limit=None), exact=exact)
+        source = _open_source(path, plan.settings.replace(limit=None))
         digest = source.digest()
         if digest is None:
             raise InputError("undrift update: name a file; the standard input cannot be read twice")

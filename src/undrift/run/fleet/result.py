@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._internal.folder import Folder
-from undrift._typing import JsonObject
-from undrift.fleet import FleetRun, Output
-from undrift.fleet.outputs import PREDICTED, Outputs
+from undrift._typing import JsonObject, Vector
+from undrift.fleet import Fleet, FleetRun, Output
+from undrift.stream.keyed.outputs import PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.fleet.key_reports import (
@@ -30,7 +30,8 @@ from undrift.run.fleet.key_reports import (
 from undrift.run.fleet.plan import FleetPlan
 from undrift.run.ledger import LedgerEntry
 from undrift.run.tables import escape_formula
-from undrift.stream.answers import probability_column
+from undrift.stream.answers import probability_column, quantile_column
+from undrift.stream.keyed.keys_and_orders import split_key
 
 PIECE_ROWS = 10_000
 """Rows of a table written at a time."""
@@ -49,9 +50,9 @@ class FleetResult(NamedTuple):
     learned: Sequence[LedgerEntry]
     """The ledger: what was learned, in order."""
     task: str
-    """regression or classification."""
+    """regression, classification or multiclass."""
     left_out: list[str]
-    """Columns that are no numbers."""
+    """Columns that nothing is learned from."""
     keys: list[KeyReport]
     """A report for every key, the worst first."""
     problems: list[RecordProblem]
@@ -61,7 +62,7 @@ class FleetResult(NamedTuple):
     bytes_per_key: float
     """Mean size of a saved state."""
     classes: tuple[str, ...] | None = None
-    """The two labels, the negative one first; None for numbers."""
+    """The two labels, the negative one first, or several in order of appearance; None for numbers."""
     time_unit: str | None = None
     """What orders that are times count in; None: they are no times."""
     warnings: Sequence[str] = ()
@@ -97,25 +98,27 @@ class FleetResult(NamedTuple):
 
 def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: FleetPlan) -> FleetResult:
     """Write predictions.csv and keys.csv, and return what the fleet found."""
-    columns, labels = plan.columns, plan.labels
+    fleet = plan.fleet
     outputs = run.all_outputs()
+    labels = fleet.classes if fleet.binary else None
     shown = outputs if labels is None else (_name_classes(row, labels) for row in outputs)
     rows: Iterable[Sequence[Any]] = (["" if x is None else x for x in row] for row in shown)
-    names = list(Output._fields)
+    columns: dict[str, Iterable[Any]] = {}
     if labels is not None:
-        names += [probability_column(label) for label in labels]
-        chances = np.column_stack([sigmoid(-outputs.prediction), sigmoid(outputs.prediction)])
-        rows = ([*row, *("" if p != p else p for p in both)] for row, both in zip(rows, chances.tolist(), strict=True))
-    if columns.fleet.interval is not None:
-        names += ["lower", "upper"]
-        ends = (["" if x != x else x for x in both] for both in outputs.intervals().tolist())
-        rows = ([*row, *both] for row, both in zip(rows, ends, strict=True))
-    if columns.time is not None:
-        names.append("time")
-        rows = ([*row, time] for row, time in zip(rows, _time_texts(outputs.order, columns.time.unit), strict=True))
+        chances = sigmoid(-outputs.prediction), sigmoid(outputs.prediction)
+        columns |= dict(zip(map(probability_column, labels), map(_or_empty, chances), strict=True))
+    for name in _extra_names(fleet, outputs):
+        columns[name] = _or_empty(outputs.extra(name))
+    unit = None if fleet.time is None else fleet.time.unit
+    if unit is not None:
+        columns["time"] = _time_texts(outputs.order, unit)
+    if len(fleet.fields.key) > 1:
+        parts = [split_key(key, len(fleet.fields.key)) for key in outputs.keys]
+        columns |= {name: [part[k] for part in parts] for k, name in enumerate(fleet.fields.key)}
+    names = [*Output._fields, *columns]
+    rows = ([*row, *more] for row, more in zip(rows, zip(*columns.values(), strict=True), strict=True)) if columns else rows
     folder.put(PREDICTIONS, _csv_pieces(chain([names], rows)))
-    unit = None if columns.time is None else columns.time.unit
-    found = summarize_keys(outputs, columns.task, columns.fleet.lags, unit)
+    found = summarize_keys(outputs, fleet.schema.task, fleet.settings.lag, unit)
     opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
     for key, model in run.iter_models(list(opened)):
         if isinstance(model, OnlineEstimator) and model.rounds:
@@ -124,18 +127,31 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: Fl
             opened[key].half_life = 1.0 / rate if rate else math.inf
     naives = [name.replace(" ", "_") for name in found.baselines]
     names = ["key", "rounds", "mean_loss", *naives, "skill", "half_life", "before", "lately", "problems"]
-    names.append("log_loss" if columns.task == "classification" else "rmse")
+    names.append("rmse" if fleet.schema.task == "regression" else "log_loss")
     lines: Iterable[Sequence[Any]]
-    lines = ([*_key_row(one, len(naives)), error_of(one.mean_loss, columns.task)] for one in found.keys)
-    if columns.fleet.interval is not None:
+    lines = ([*_key_row(one, len(naives)), error_of(one.mean_loss, fleet.schema.task)] for one in found.keys)
+    if fleet.interval is not None:
         names.append("coverage")
         lines = ([*line, one.coverage] for line, one in zip(lines, found.keys, strict=True))
     folder.put(KEYS, _csv_pieces(chain([names], lines)))
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
-    parts = found.keys, found.problems, found.ages, size, columns.classes, unit
-    done = FleetResult(run, provenance, plan.learned, columns.task, columns.left_out, *parts, baselines=found.baselines)
-    return done if columns.fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
+    classes = outputs.classes if fleet.several else fleet.classes
+    parts = found.keys, found.problems, found.ages, size, None if classes is None else tuple(classes), unit
+    task, left_out = fleet.schema.task, list(plan.left_out)
+    done = FleetResult(run, provenance, plan.learned, task, left_out, *parts, baselines=found.baselines)
+    return done if fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
+
+
+def _extra_names(fleet: Fleet, outputs: Outputs) -> list[str]:
+    """Return the columns beside predictions: those that were asked for, and those that some row has."""
+    asked = [*(["lower", "upper"] if fleet.interval is not None else []), *map(quantile_column, fleet.settings.quantiles)]
+    return list(dict.fromkeys([*asked, *outputs.extras]))
+
+
+def _or_empty(numbers: Vector) -> Iterable[Any]:
+    """Return numbers as cells, empty where there is none."""
+    return ("" if x != x else x for x in numbers.tolist())
 
 
 def _count_withheld(outputs: Outputs) -> int:

@@ -1,4 +1,4 @@
-"""StateCodec: the state of one key as versioned, data-only bytes.
+"""KeyState: everything that is kept about one key; StateCodec: the same as versioned, data-only bytes.
 
 | bytes | what |
 |---|---|
@@ -8,7 +8,8 @@
 | 1 | 0 |
 | 8 | fingerprint of the model's parameters and the features |
 | 4 | length of the JSON text |
-| ... | JSON: the order tracker, counts, which records wait, what the model's header has beyond its parameters |
+| ... | JSON: the order tracker, counts, which records wait, what features depend on, what the model's header has beyond
+|     | its parameters |
 | ... | float64: the loss, records that wait for those before them, the last labels, the model's arrays, its records of
 |     | served rows |
 | 8 | digest of everything before |
@@ -28,7 +29,9 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +39,67 @@ from numpy.typing import NDArray
 from undrift import kernels
 from undrift._typing import Arrays, Vector
 from undrift.errors import ModelFileError
-from undrift.fleet.key_state import KeyState, WaitingRecord
-from undrift.fleet.order_tracker import OrderTracker
-from undrift.fleet.outputs import STATUSES
+from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.learners.serializable import warn_if_level_differs
 from undrift.learners.served import PREFIX
+from undrift.stream.keyed.order_tracker import OrderTracker
+from undrift.stream.keyed.outputs import STATUSES
 
-VERSION, OLDEST = 5, 5
+ROW, ASK, LABEL, UNUSABLE = range(4)
+"""Kinds of records: features and label, features only, label only, unusable (only its order counts)."""
+
+
+class WaitingRecord(NamedTuple):
+    """A record that waits until the records before it have come or were given up."""
+
+    kind: int
+    """ROW, ASK, LABEL or UNUSABLE."""
+    label_of: int
+    """The order of the record that a label belongs to."""
+    y: float
+    z: Vector
+    """Its number columns."""
+    weight: float = 1.0
+    texts: tuple[str | None, ...] = ()
+    """Its text columns."""
+    label: str | None = None
+    """Of several classes the one that it has."""
+
+
+@dataclass
+class KeyState:
+    """Everything that is kept about one key."""
+
+    tracker: OrderTracker = field(default_factory=OrderTracker)
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many records ended with each status."""
+    loss: float = 0.0
+    """Sum of the losses of learned rounds whose prediction was made from earlier labels."""
+    unscored: int = 0
+    """Learned rounds that were predicted before any label was known, and have no loss."""
+    waiting: dict[int, WaitingRecord] = field(default_factory=dict)
+    """Records that wait for those before them, by order."""
+    unlabelled: dict[int, int] = field(default_factory=dict)
+    """Serial numbers of the served rows that wait for their label, by order, oldest first."""
+    asked: bool = False
+    """With intervals: whether nothing was learned since the last row without a label was served."""
+    withheld: set[int] = field(default_factory=set)
+    """With intervals: orders of the `unlabelled` rows that were served without one."""
+    last_labels: Vector = field(default_factory=lambda: np.empty(0))
+    """With lags: the last labels, NaN where not known, as many as the longest lag; none before the first row."""
+    features: dict[str, Any] = field(default_factory=dict)
+    """What else the features of later rows depend on, as `Features.progress` gives it."""
+    weights: dict[int, float] = field(default_factory=dict)
+    """How often served rows that wait for their label count, by serial number, where it is not once."""
+    header: dict[str, Any] = field(default_factory=dict)
+    """The model's header beyond its parameters."""
+    arrays: Arrays = field(default_factory=dict)
+    """The model's arrays; none before its first row."""
+    records: Arrays = field(default_factory=dict)
+    """The model's records of the served rows, as arrays; none if every label came with its row."""
+
+
+VERSION, OLDEST = 6, 6
 """Version of the layout that is written, and the oldest one that is read: those below are of before 0.2's release."""
 MAGIC = b"UDFK"
 LEVELS = ("portable", "v2", "v3", "v4", "neon")
@@ -94,7 +151,7 @@ class StateCodec:
             "counts": state.counts,
             "model": state.header,
             "arrays": bool(arrays) if initial_shapes or not arrays else _shapes(arrays),
-            "waiting": [[order, one.kind, one.label_of] for order, one in waiting],
+            "waiting": [[order, one.kind, one.label_of, *_more(one)] for order, one in waiting],
             "unlabelled": [[order, serial] for order, serial in state.unlabelled.items()],
         }
         if state.records:
@@ -103,6 +160,10 @@ class StateCodec:
             head["labels"] = len(state.last_labels)
         if state.unscored:
             head["unscored"] = state.unscored
+        if state.features:
+            head["features"] = state.features
+        if state.weights:
+            head["weights"] = [[serial, weight] for serial, weight in state.weights.items()]
         if state.asked:
             head["asked"] = True
         if state.withheld:
@@ -147,8 +208,12 @@ class StateCodec:
         state = KeyState(tracker, head["counts"], float(numbers[0]), unscored, header=head["model"])
         require(0.0 <= state.loss < math.inf)
         rest = _NumberReader(numbers, 1)
-        for order, kind, label_of in head["waiting"]:
-            state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.columns))
+        for order, kind, label_of, *more in head["waiting"]:
+            y, z = float(rest.take(1)[0]), rest.take(self.columns)
+            weight, texts, label = more or (1.0, (), None)
+            state.waiting[order] = WaitingRecord(kind, label_of, y, z, float(weight), tuple(texts), label)
+        state.features = dict(head.get("features", {}))
+        state.weights = {serial: float(weight) for serial, weight in head.get("weights", [])}
         state.last_labels = rest.take(integers([head.get("labels", 0)], 0)[0])
         state.unlabelled = dict(head["unlabelled"])
         state.asked, state.withheld = bool(head.get("asked", False)), set(head.get("withheld", ()))
@@ -184,6 +249,13 @@ class _NumberReader:
         require(self.at + count <= len(self.numbers))
         self.at += count
         return self.numbers[self.at - count : self.at]
+
+
+def _more(record: WaitingRecord) -> list[Any]:
+    """Return what a record has beside numbers; nothing of most."""
+    if record.weight == 1.0 and not record.texts and record.label is None:
+        return []
+    return [record.weight, list(record.texts), record.label]
 
 
 def _shapes(arrays: Arrays) -> dict[str, list[int]]:
@@ -260,8 +332,14 @@ def check_records(head: Mapping[str, Any]) -> None:
     require(isinstance(counts, dict) and set(counts) <= set(STATUSES))
     integers(list(counts.values()), 0)
     require(isinstance(head["waiting"], list) and isinstance(head["unlabelled"], list))
-    for one in head["waiting"]:
-        require(len(one) == 3 and 0 <= integers([*one])[1] < KINDS)
+    for order, kind, label_of, *more in head["waiting"]:
+        require(0 <= integers([order, kind, label_of])[1] < KINDS)
+        if more:
+            weight, texts, label = more
+            require(type(weight) is float and 0.0 <= weight <= WEIGHT_LIMIT and isinstance(texts, list))
+            require({type(text) for text in (*texts, label)} <= {str, NoneType})
+    for serial, weight in head.get("weights", []):
+        require(integers([serial])[0] > 0 and type(weight) is float and 0.0 <= weight <= WEIGHT_LIMIT)
     for one in head["unlabelled"]:
         require(len(one) == 2 and integers([*one])[1] > 0)
     for records in (head["waiting"], head["unlabelled"]):
@@ -273,7 +351,8 @@ def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:
     """Check what the model's header has beyond its parameters, which are the fleet's and never the state's."""
     require(isinstance(header, dict) and not {"class", "parameters"} & set(header))
     integers([header.get("rounds", 0)], 0)
-    require(header.get("dim") in ((dim,) if arrays else (None, dim)))
+    least = header.get("dim", None if not arrays else 0)  # a key's own texts may have added features
+    require(least is None or (type(least) is int and least >= dim))
 
 
 def array_sizes(shapes: Mapping[str, Iterable[int]], max_size: int) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """SlotStore: the states of many keys in one array, advanced by one compiled call a batch.
 
 A key's records take this fast path when nothing about them is unusual: usable, labelled, in sequence, none missing
-(for orders that are times: increasing). All others go through `Fleet.advance`, to the same bits.
+(for orders that are times: increasing), of texts that every key knows. All others go through `KeyedStreams.advance`, to
+the same bits.
 """
 
 from __future__ import annotations
@@ -14,35 +15,169 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
+from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.errors import ModelFileError
-from undrift.fleet.key_state import KeyState
-from undrift.fleet.model_pool import initial_model
-from undrift.fleet.order_tracker import OrderTracker, ReleasedRanges
-from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
-from undrift.fleet.record_batch import RecordBatch
-from undrift.fleet.slot_layout import EstimatorSlots, SlotLayout, slot_layout
+from undrift.kernels import layout
+from undrift.kernels.definitions import ENSEMBLE_SLOT, EstimatorNumber
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 from undrift.metrics import round_losses
+from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.estimator import OnlineEstimator
+from undrift.online.plan import EstimatorPlan
+from undrift.store import Header
+from undrift.stream.keyed.key_state import KeyState
+from undrift.stream.keyed.keyed_rows import KeyedRows
+from undrift.stream.keyed.order_tracker import OrderTracker, ReleasedRanges
+from undrift.stream.keyed.outputs import ABSENT, OK, Key, Outputs
+from undrift.stream.keyed.stream_pool import initial_model
 
 if TYPE_CHECKING:
-    from undrift.fleet.fleet import Fleet
+    from undrift.stream.keyed.keyed_streams import KeyedStreams
 
 FRESH = ABSENT
 """The next order of a key without records."""
 Integers = NDArray[np.int64]
 
 
+def fits_in_slots(model: Learner) -> bool:
+    """Whether models of this kind can live in slots: those with compiled rounds, and online estimators."""
+    if type(model) in (OnlineRegressor, OnlineClassifier):
+        return not model.parameters["indicators"]
+    return has_compiled_rounds(model)
+
+
+def has_compiled_rounds(model: Learner) -> bool:
+    """Whether rounds of many models are one compiled call: one learner or an ensemble of stacked members, all ours."""
+    if type(model) not in (DiscountedVAW, DiscountedAIOLI, Ensemble, LinearEnsemble, LogisticEnsemble):
+        return False
+    return initial_model(model, max(1, model.least_dim))._kernel is not None
+
+
+def slot_layout(initial: Learner) -> SlotLayout | EstimatorSlots:
+    """Return how models of this kind lie in slots."""
+    return EstimatorSlots(initial) if isinstance(initial, OnlineEstimator) else SlotLayout(initial)
+
+
+class EstimatorSlots:
+    """Slots with an online estimator each: a slot is its state vector."""
+
+    def __init__(self, initial: OnlineEstimator) -> None:
+        self.plan: EstimatorPlan = initial.plan
+        self.blank = self.plan.blank()
+        self.size = len(self.blank)
+        self._rounds = self.plan.layout.starts["numbers"] + EstimatorNumber.ROUNDS
+
+    def header(self, rounds: int, dim: int) -> Header:
+        """Return what the header of a saved estimator has beyond its parameters."""
+        return {"rounds": rounds, "dim": dim, "began": dim}
+
+    def play_keys(
+        self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
+    ) -> int:
+        """Close rounds of the estimators in slots; rows are sorted by slot, then order. Return a refusal, or 0.
+
+        `yhat` is NaN for rows before which no label of their key was known.
+        """
+        known = np.empty(len(y))
+        refused = self.plan.kernel.play_keys(states, slots, Z, y, yhat, known, threads)
+        rounds[slots] = states[slots, self._rounds].astype(np.int64)
+        if not refused:
+            yhat[known == 0.0] = np.nan
+        return int(refused)
+
+    def note_labels(self, states: Matrix, slots: Integers, y: Vector) -> None:
+        """Keep in the states how the labels of two classes are called."""
+        negative = self.plan.layout.starts["numbers"] + EstimatorNumber.NEGATIVE_LABEL
+        states[slots[y == -1.0], negative] = -1.0
+
+    def read(self, slot: Vector) -> Arrays:
+        """Return the arrays of the estimator in a slot."""
+        return self.plan.layout.arrays(slot)
+
+    def write(self, slot: Vector, arrays: Arrays) -> None:
+        """Put an estimator's arrays into a slot."""
+        for name, part in self.plan.layout.arrays(slot).items():
+            part[...] = arrays[name]
+
+
+class SlotLayout:
+    """Where a slot keeps the arrays of a model, in the order of the kernel.
+
+    The members' state, `information`, may have fewer lanes (learners side by side in a vector register) in a slot than
+    in a model: learners that only pad a group to the width of the register take no room in a slot.
+    """
+
+    def __init__(self, initial: Learner) -> None:
+        assert initial._kernel is not None  # only models that have one come here
+        self.round = initial._kernel
+        self.size = self.round.slot_size()
+        arrays = initial._arrays()
+        by_last_name = {name.rsplit(".", 1)[-1]: name for name in arrays}
+        members = len(initial._stability) if isinstance(initial, Ensemble) else 1
+        self.information = by_last_name["information"]
+        self._initial = np.array(arrays[self.information])  # one learner: a column; several: a stack
+        stack = self._initial.shape
+        if len(stack) == 3:
+            stack = self.round.slot_shape()
+        at = ENSEMBLE_SLOT.slices(information_size=int(np.prod(stack)), members=members)
+        saved_as = {"mixer_state": "rate", "last_label": "last", "clipped_losses": "charged"}
+        self.parts: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        for part, where in at.items():
+            end = saved_as.get(part, part)
+            if end in by_last_name:
+                shape = stack if part == "information" else (where.stop - where.start,)
+                self.parts[by_last_name[end]] = where, shape
+        self.blank = np.zeros(self.size)
+        self.write(self.blank, arrays)
+
+    def header(self, rounds: int, dim: int) -> Header:
+        """Return what the header of a saved model has beyond its parameters."""
+        return {"rounds": rounds, "dim": dim}
+
+    def play_keys(
+        self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
+    ) -> int:
+        """Close rounds of the models in slots; rows are sorted by slot, then order. Return whether one was refused.
+
+        `yhat` is NaN for rows before which no label of their key was known.
+        """
+        first = np.concatenate(([True], slots[1:] != slots[:-1])) & (rounds[slots] == 0)
+        refused = int(self.round.play_keys(states, rounds, slots, Z, y, yhat, threads))
+        if not refused:
+            yhat[first] = np.nan
+        return refused
+
+    def read(self, slot: Vector) -> Arrays:
+        """Return the arrays of the model in a slot."""
+        out = {name: slot[where].reshape(shape) for name, (where, shape) in self.parts.items()}
+        if self._initial.ndim == 3:
+            packed, out[self.information] = out[self.information], np.array(self._initial)
+            for group, some in enumerate(packed):
+                layout.lane_group(out[self.information], group, packed.shape[2])[...] = some
+        return out
+
+    def write(self, slot: Vector, arrays: Arrays) -> None:
+        """Put a model's arrays into a slot."""
+        for name, (where, shape) in self.parts.items():
+            if len(shape) == 3:
+                groups = [layout.lane_group(arrays[name], group, shape[2]) for group in range(shape[0])]
+                slot[where] = np.stack(groups).ravel()
+            else:
+                slot[where] = arrays[name].ravel()
+
+
 class SlotStore(Mapping[Key, bytes]):
     """States by key, in memory. What the array cannot hold (waiting records, gaps, unusual counts) is in `_extra`."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet, self.dim = fleet, len(fleet.fields.features)
-        self._initial = initial_model(
-            fleet.prototype, self.dim
-        )  # owns the arrays that the kernel's handle was made with
+    def __init__(self, streams: KeyedStreams) -> None:
+        self.streams, self.dim = streams, streams.pool.dim
+        self._initial = initial_model(streams.prototype, self.dim)  # owns the arrays of the kernel's handle
         self.layout: SlotLayout | EstimatorSlots = slot_layout(self._initial)
         self.slots: dict[Key, int] = {}
         self._extra: dict[int, KeyState] = {}
+        self._own: dict[int, KeyState] = {}
+        """Slots whose model is of another shape, as texts of their own added features: their states, whole."""
         self.states: Matrix = np.empty((0, self.layout.size))
         self.rounds: Integers = np.zeros(0, np.int64)
         self.next: Integers = np.zeros(0, np.int64)
@@ -53,8 +188,8 @@ class SlotStore(Mapping[Key, bytes]):
         self.unscored: Integers = np.zeros(0, np.int64)
         self.loss: Vector = np.zeros(0)
         self.irregular: NDArray[np.bool_] = np.zeros(0, bool)
-        """Slots whose next records need `Fleet.advance`, whatever they are."""
-        timed = fleet.fields.order is not None and not fleet.numbered and not fleet.wait
+        """Slots whose next records need `KeyedStreams.advance`, whatever they are."""
+        timed = streams.fields.order is not None and not streams.numbered and not streams.wait
         self.ranges = ReleasedRanges() if timed else None
         self._grow(64)
 
@@ -90,11 +225,11 @@ class SlotStore(Mapping[Key, bytes]):
             out[missing] = [slots[keys[i]] for i in missing]
         return out
 
-    def advance(self, batch: RecordBatch, threads: int = 1) -> Outputs:
+    def advance(self, batch: KeyedRows, threads: int = 1) -> Outputs:
         """Advance every key of a batch."""
         keyless = sorted(i for i in batch.bad if batch.keys[i] is None)
         if keyless:
-            outputs = self.fleet.advance(None, batch.take(keyless)).outputs
+            outputs = self.streams.advance(None, batch.take(keyless)).outputs
             rest = np.delete(np.arange(len(batch)), keyless)
             return Outputs.concat([self.advance(batch.take(rest), threads), outputs])
         slot = self.find(batch.keys)
@@ -110,21 +245,21 @@ class SlotStore(Mapping[Key, bytes]):
 
     def _sort_by_slot(self, slot: Integers, order: Integers) -> tuple[Integers, Integers]:
         """Return row numbers sorted by slot and order, and where each slot begins among them."""
-        ordered = self.fleet.fields.order is not None
+        ordered = self.streams.fields.order is not None
         by = np.lexsort((order, slot)) if ordered else np.argsort(slot, kind="stable")
         sorted_slot = slot[by]
         starts = np.flatnonzero(np.concatenate(([True], sorted_slot[1:] != sorted_slot[:-1]))) if len(by) else by
         return by, starts
 
-    def _regular_groups(self, batch: RecordBatch, slot: Integers, by: Integers, starts: Integers) -> NDArray[np.bool_]:
+    def _regular_groups(self, batch: KeyedRows, slot: Integers, by: Integers, starts: Integers) -> NDArray[np.bool_]:
         """Return which slots' rows have nothing unusual about them."""
         if not len(by):
             return np.zeros(0, bool)
-        good = ~np.isnan(batch.y) & (batch.label_of == ABSENT)
+        good = ~np.isnan(batch.y) & (batch.label_of == ABSENT) & self.streams.knows_texts(batch)
         if batch.bad:
             good[list(batch.bad)] = False
         fine = good[by]
-        if self.fleet.fields.order is not None:
+        if self.streams.fields.order is not None:
             order = batch.order[by]
             following = self.next[slot[starts]]
             new = following == FRESH
@@ -135,17 +270,17 @@ class SlotStore(Mapping[Key, bytes]):
                 before = np.concatenate((order[:1], order[:-1]))
                 before[starts] = np.where(new, order[starts], following) - 1
                 fine &= order > before
-            allowed = ~new if self.fleet.wait else np.ones(len(starts), bool)
+            allowed = ~new if self.streams.wait else np.ones(len(starts), bool)
         else:
             allowed = np.ones(len(starts), bool)
         return np.asarray(np.logical_and.reduceat(fine, starts) & ~self.irregular[slot[starts]] & allowed)
 
-    def _play(self, batch: RecordBatch, slot: Integers, rows: Integers, threads: int) -> Outputs:
+    def _play(self, batch: KeyedRows, slot: Integers, rows: Integers, threads: int) -> Outputs:
         """Advance keys whose records are all regular; `rows` are sorted by slot, then order."""
         at, y, yhat = slot[rows], np.ascontiguousarray(batch.y[rows]), np.empty(len(rows))
-        binary = self.fleet.prototype.binary
+        binary = self.streams.prototype.binary
         labels = np.where(y > 0.0, 1.0, -1.0) if binary else y
-        Z = np.ascontiguousarray(batch.Z[rows])
+        Z = self.streams.plain_features(batch, rows)
         refused = self.layout.play_keys(self.states, self.rounds, at, Z, labels, yhat, threads)
         if refused:
             raise ModelFileError("Fleet: a state holds numbers that no model has; it was damaged or edited")
@@ -153,7 +288,7 @@ class SlotStore(Mapping[Key, bytes]):
             self.layout.note_labels(self.states, at, y)
         first = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
         lengths, keys_at = np.diff(first, append=len(at)), at[first]
-        if self.fleet.fields.order is not None:
+        if self.streams.fields.order is not None:
             order = batch.order[rows]
         else:
             following = np.where(self.next[keys_at] == FRESH, 0, self.next[keys_at])
@@ -171,10 +306,10 @@ class SlotStore(Mapping[Key, bytes]):
         keys = [batch.keys[i] for i in rows.tolist()]
         return Outputs(keys, order, yhat, y, np.full(len(rows), OK, np.uint8))
 
-    def _advance_one(self, slot: int, part: RecordBatch) -> Outputs:
-        """Advance one key through `Fleet.advance`."""
-        fresh = self.next[slot] == FRESH and slot not in self._extra
-        state, outputs = self.fleet.advance(None if fresh else self._pack(slot), part)
+    def _advance_one(self, slot: int, part: KeyedRows) -> Outputs:
+        """Advance one key through `KeyedStreams.advance`."""
+        fresh = self.next[slot] == FRESH and slot not in self._extra and slot not in self._own
+        state, outputs = self.streams.advance(None if fresh else self._pack(slot), part)
         self._unpack(slot, state)
         return outputs
 
@@ -196,17 +331,21 @@ class SlotStore(Mapping[Key, bytes]):
         state.loss, state.unscored = float(self.loss[slot]), int(self.unscored[slot])
         rounds = int(self.rounds[slot])
         if rounds or state.records:
-            header, spec = self.layout.header(rounds, self.dim), self.fleet.pool.spec
+            header, spec = self.layout.header(rounds, self.dim), self.streams.pool.spec
             state.header = {name: value for name, value in header.items() if spec.get(name, ...) != value}
             state.arrays = self.layout.read(self.states[slot])
         return state
 
     def _pack(self, slot: int) -> bytes:
-        return self.fleet.pool.codec.pack(self._state(slot))
+        own = self._own.get(slot)
+        return self.streams.pool.codec.pack(self._state(slot) if own is None else own)
 
     def _unpack(self, slot: int, data: bytes) -> None:
         """Put a key's state into a slot."""
-        state = self.fleet.pool.codec.unpack(data)
+        state = self.streams.pool.codec.unpack(data)
+        if state.features:
+            self._own[slot], self.irregular[slot] = state, True
+            return
         self._check(state)
         self.states[slot] = self.layout.blank
         if state.arrays:
@@ -236,7 +375,7 @@ class SlotStore(Mapping[Key, bytes]):
         """Refuse arrays of other shapes than a slot has, and numbers that no model has."""
         arrays, rounds = state.arrays, state.header.get("rounds", 0)
         shapes = {name: array.shape for name, array in arrays.items()}
-        fine = shapes == self.fleet.pool.codec.shapes if arrays else not rounds
+        fine = shapes == self.streams.pool.codec.shapes if arrays else not rounds
         if not fine or not all(np.isfinite(array).all() for array in arrays.values()):
             raise ModelFileError("Fleet: the state of a key does not fit its model; it was edited")
 

@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
-from undrift.learners.intervals import Interval
 
 Key = Any
 """What names a stream: text or an integer; None where a record had no usable key."""
@@ -41,9 +41,13 @@ _DIGEST = 8
 """Bytes of the digest of packed rows."""
 
 
-OutputRow = tuple[Key, int, float, float, int, str, Interval]
-"""A row before it is put into columns: key, order, prediction, target, number of the status, reason, interval."""
-NO_INTERVAL = Interval(math.nan, math.nan)
+Prediction = float | str
+"""A number; log-odds of the second of two classes; of several the likeliest label."""
+Extras = Mapping[str, float]
+"""What is put out beside a prediction, by the name of its column: ends of the interval, quantiles, probabilities."""
+OutputRow = tuple[Key, int, Prediction, Prediction, int, str, Extras]
+"""A row before it is put into columns: key, order, prediction, target, number of the status, reason, and extras."""
+NO_EXTRAS: Extras = {}
 
 
 class Output(NamedTuple):
@@ -53,9 +57,9 @@ class Output(NamedTuple):
     """The stream."""
     order: int | None
     """The record's place in it."""
-    prediction: float | None
+    prediction: Prediction | None
     """Made before the label was used; log-odds for two classes. None before the first label of its key is known."""
-    target: float | None
+    target: Prediction | None
     """The label, if it came."""
     status: str
     """One of `STATUSES`."""
@@ -70,12 +74,16 @@ class Outputs:
     keys: list[Key]
     order: NDArray[np.int64]
     prediction: Vector
+    """Of several classes places in `classes`."""
     target: Vector
     status: NDArray[np.uint8]
     reasons: dict[int, str] = field(default_factory=dict)
     """Row number -> reason, where there is one."""
-    ends: Matrix | None = None
-    """Lower and upper ends of the intervals (rows, 2), NaN where there is none; None if no row has one."""
+    extras: dict[str, Vector] = field(default_factory=dict)
+    """Ends of intervals (lower, upper), quantiles (q0.1) and probabilities of several classes (p(a)), NaN where there is
+    none; only columns of which some row has a number."""
+    classes: tuple[str, ...] = ()
+    """Several classes, in order of appearance."""
 
     @classmethod
     def empty(cls) -> Outputs:
@@ -87,8 +95,16 @@ class Outputs:
         """Return rows as columns."""
         if not rows:
             return cls.empty()
-        keys, order, prediction, target, status, reason, intervals = zip(*rows, strict=True)
-        ends = None if all(one is NO_INTERVAL for one in intervals) else np.array(intervals)
+        keys, order, prediction, target, status, reason, extras = zip(*rows, strict=True)
+        classes: dict[str, float] = {}
+        if any(type(one) is str for one in (*prediction, *target)):
+            for label in chain(target, prediction):
+                if type(label) is str:
+                    classes.setdefault(label, float(len(classes)))
+            prediction, target = (
+                [classes[one] if type(one) is str else one for one in column] for column in (prediction, target)
+            )
+        names = dict.fromkeys(name for one in extras if one for name in one)
         return cls(
             list(keys),
             np.array(order, np.int64),
@@ -96,39 +112,56 @@ class Outputs:
             np.array(target),
             np.array(status, np.uint8),
             {i: why for i, why in enumerate(reason) if why},
-            ends,
+            {name: np.array([one.get(name, math.nan) for one in extras]) for name in names},
+            tuple(classes),
         )
 
     @classmethod
     def concat(cls, parts: Iterable[Outputs]) -> Outputs:
         """Return the rows of several outputs, one after the other."""
         filled = [part for part in parts if len(part)]
-        if not filled:
-            return cls.empty()
+        if len(filled) < 2:
+            return filled[0] if filled else cls.empty()
         starts = np.cumsum([0, *(len(part) for part in filled)])
         unique: dict[Key, Key] = {}  # so that each key is in memory once, however many parts it comes from
+        classes = tuple(dict.fromkeys(label for part in filled for label in part.classes))
+        names = dict.fromkeys(name for part in filled for name in part.extras)
         return cls(
             [unique.setdefault(key, key) for part in filled for key in part.keys],
             np.concatenate([part.order for part in filled]),
-            np.concatenate([part.prediction for part in filled]),
-            np.concatenate([part.target for part in filled]),
+            np.concatenate([part._places(part.prediction, classes) for part in filled]),
+            np.concatenate([part._places(part.target, classes) for part in filled]),
             np.concatenate([part.status for part in filled]),
             {int(a) + i: why for a, part in zip(starts, filled, strict=False) for i, why in part.reasons.items()},
-            None
-            if all(part.ends is None for part in filled)
-            else np.concatenate([part.intervals() for part in filled]),
+            {name: np.concatenate([part.extra(name) for part in filled]) for name in names},
+            classes,
         )
+
+    def _places(self, numbers: Vector, classes: tuple[str, ...]) -> Vector:
+        """Return places in `self.classes` as places in others that hold them all."""
+        if self.classes == classes:
+            return numbers
+        places = np.array([*(classes.index(label) for label in self.classes), math.nan])
+        return places[np.where(np.isnan(numbers), -1.0, numbers).astype(np.int64)]
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    def extra(self, name: str) -> Vector:
+        """Return a column of extras, NaN where there is none."""
+        return self.extras[name] if name in self.extras else np.full(len(self), math.nan)
+
     def intervals(self) -> Matrix:
         """Return the lower and upper ends of the intervals (rows, 2), NaN where there is none."""
-        return np.full((len(self), 2), math.nan) if self.ends is None else self.ends
+        return np.column_stack([self.extra("lower"), self.extra("upper")])
 
     def __iter__(self) -> Iterator[Output]:
         columns = self.order.tolist(), self.prediction.tolist(), self.target.tolist(), self.status.tolist()
+        classes = self.classes
         for i, (key, order, prediction, target, status) in enumerate(zip(self.keys, *columns, strict=True)):
+            if classes:
+                prediction = classes[int(prediction)] if prediction == prediction else prediction
+                target = classes[int(target)] if target == target else target
             yield Output(
                 key,
                 None if order == ABSENT else order,
@@ -146,7 +179,8 @@ class Outputs:
     def columns(self) -> dict[str, list[Any]]:
         """Return the rows as lists by name, None where something is missing: what data frames are made from."""
         rows = list(self)
-        return {name: [row[j] for row in rows] for j, name in enumerate(Output._fields)}
+        columns = {name: [row[j] for row in rows] for j, name in enumerate(Output._fields)}
+        return columns | {name: [None if x != x else x for x in values.tolist()] for name, values in self.extras.items()}
 
     def canonical(self) -> list[tuple[str, ...]]:
         """Return the rows in an order of their own and with floats to the bit, so that `==` compares two runs."""
@@ -162,13 +196,16 @@ class Outputs:
             b = a + size
             reasons = {i - a: self.reasons[i] for i in numbers[bisect_left(numbers, a) : bisect_left(numbers, b)]}
             columns = (self.order[a:b], self.prediction[a:b], self.target[a:b], self.status[a:b])
-            yield Outputs(self.keys[a:b], *columns, reasons, None if self.ends is None else self.ends[a:b])
+            extras = {name: values[a:b] for name, values in self.extras.items()}
+            yield Outputs(self.keys[a:b], *columns, reasons, extras, self.classes)
 
     def pack(self) -> bytes:
         """Return the rows as data-only bytes: length of the JSON text, the text, the columns, a digest."""
-        head = json.dumps({"keys": self.keys, "reasons": {str(i): why for i, why in self.reasons.items()}}).encode()
-        ends = [] if self.ends is None else [*self.ends.T]
-        columns = (self.order, self.prediction, self.target, *ends, self.status)
+        texts: dict[str, Any] = {"keys": self.keys, "reasons": {str(i): why for i, why in self.reasons.items()}}
+        texts |= {"extras": [*self.extras]} if self.extras else {}
+        texts |= {"classes": self.classes} if self.classes else {}
+        head = json.dumps(texts).encode()
+        columns = (self.order, self.prediction, self.target, *self.extras.values(), self.status)
         body = b"".join([len(head).to_bytes(8, "little"), head, *(column.tobytes() for column in columns)])
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
@@ -181,21 +218,25 @@ class Outputs:
             if hashlib.blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != digest:
                 raise ValueError
             head = json.loads(data[8 : 8 + size])
-            keys, n = head["keys"], len(head["keys"])
+            keys, n, names, classes = head["keys"], len(head["keys"]), head.get("extras", []), head.get("classes", [])
             reasons = {int(i): str(why) for i, why in head["reasons"].items()}
-            width = 5 if n and len(body) == 41 * n else 3  # columns of 8 bytes: with intervals, or without
+            width = 3 + len(names)
             if len(body) != (8 * width + 1) * n or not all(0 <= i < n for i in reasons):
                 raise ValueError
             if not isinstance(keys, list) or not {type(key) for key in keys} <= {str, int, NoneType}:
                 raise ValueError
+            if not {type(text) for text in (*names, *classes)} <= {str} or len({*names}) < len(names):
+                raise ValueError
             numbers = np.frombuffer(body[: 8 * width * n], np.int64).reshape(width, n).copy()
             status = np.frombuffer(body[8 * width * n :], np.uint8).copy()
-            if (status >= len(STATUSES)).any():
+            prediction, target, *extras = numbers[1:].view(np.float64)
+            places = np.concatenate((prediction, target))[: 2 * n if classes else 0]
+            if (status >= len(STATUSES)).any() or not set(places[~np.isnan(places)]) <= {*range(len(classes))}:
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ModelFileError("Outputs: the saved rows are cut off or damaged") from None
-        prediction, target, *ends = numbers[1:].view(np.float64)
-        return cls(keys, numbers[0], prediction, target, status, reasons, np.column_stack(ends) if ends else None)
+        found = dict(zip(names, extras, strict=True))
+        return cls(keys, numbers[0], prediction, target, status, reasons, found, tuple(classes))
 
 
 def canonical(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ...]]:
@@ -207,8 +248,8 @@ def canonical(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ...]]:
     ("'a'", '0', '0x1.0000000000000p+0', '0x1.0000000000000p+1', 'ok', '')
     """
 
-    def exact(x: float | None) -> str:
-        return "-" if x is None else float(x).hex()
+    def exact(x: Prediction | None) -> str:
+        return "-" if x is None else x if isinstance(x, str) else float(x).hex()
 
     return sorted(
         (repr(key), str(order), exact(prediction), exact(target), status, reason or "")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 import uuid
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.errors import InputError
-from undrift.fleet.outputs import ABSENT, Key
+from undrift.stream.keyed.outputs import ABSENT, Key
 
 MAX_ORDER = 2**62
 """Largest absolute order: the difference of two still fits 64 bits."""
@@ -64,6 +66,33 @@ def parse_key(name: str, value: object) -> Key:
     if isinstance(value, _TEXTS):
         return str(value)
     raise UnusableRecord(f"key '{name}' must be text or an integer, got {short_repr(value)}")
+
+
+def parse_keys(names: Sequence[str], values: Sequence[object]) -> Key:
+    """Return the key of a row; of several columns their texts, joined.
+
+    >>> parse_keys(["shop", "item"], ["north", 17]), parse_keys(["shop", "item"], ["a/b", "c"])
+    ('north/17', 'a~/b/c')
+    """
+    parts = [parse_key(name, value) for name, value in zip(names, values, strict=True)]
+    return parts[0] if len(parts) == 1 else join_key(parts)
+
+
+def join_key(parts: Iterable[object]) -> str:
+    """Return the texts of several key columns as one key; different parts never give the same one."""
+    return "/".join(str(part).replace("~", "~~").replace("/", "~/") for part in parts)
+
+
+def split_key(key: Key, count: int) -> list[str]:
+    """Return the texts that `join_key` joined; none where there is no key.
+
+    >>> split_key("a~/b/c", 2), split_key(None, 2)
+    (['a/b', 'c'], ['', ''])
+    """
+    if key is None:
+        return [""] * count
+    parts = re.findall(r"((?:[^/~]|~.)*)(?:/|$)", str(key))[:count]
+    return [re.sub(r"~(.)", r"\1", part) for part in parts]
 
 
 def _check_encodable(name: str, text: str) -> str:

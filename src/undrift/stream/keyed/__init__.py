@@ -1,0 +1,1 @@
+"""Streams by key: one stream for each key of a table."""
