@@ -7,7 +7,7 @@ import pytest
 
 from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
-from undrift.stream.keyed.outputs import NO_INTERVAL
+from undrift.stream.keyed.outputs import NO_EXTRAS
 from undrift.losses import logistic, squared
 from undrift.run.fleet.key_reports import MIN_SCORED, KeyReport, summarize_keys
 
@@ -22,7 +22,7 @@ def outputs(streams, extra=()):
         n = at[key]
         at[key] += 1
         rows.append((key, n, float(streams[key][0][n]), float(streams[key][1][n]), STATUSES.index("ok"), ""))
-    return Outputs.from_rows([(*row, NO_INTERVAL) for row in [*rows, *extra]])
+    return Outputs.from_rows([(*row, NO_EXTRAS) for row in [*rows, *extra]])
 
 
 def streams(task, keys=6, seed=0):
@@ -115,7 +115,7 @@ def test_ages_are_means_over_rounds_that_saw_as_much():
 
 def test_nothing_learned_is_nothing_scored():
     found = summarize_keys(
-        Outputs.from_rows([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no", NO_INTERVAL)]), "regression"
+        Outputs.from_rows([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no", NO_EXTRAS)]), "regression"
     )
     assert (found.keys[0].rounds, found.ages, math.isnan(found.keys[0].skill)) == (0, [], True)
     assert summarize_keys(Outputs.empty(), "regression")[:3] == ([], [], [])

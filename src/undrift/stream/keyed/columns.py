@@ -18,7 +18,7 @@ from undrift.stream.keyed.keys_and_orders import MAX_ORDER, join_key
 from undrift.stream.keyed.orders import TimeColumn, infer_time_column, require_integer_column
 from undrift.stream.keyed.outputs import ABSENT
 from undrift.stream.schema import Schema, column_kind, find_time_column, infer_schema, time_as_feature_error
-from undrift.stream.settings import FleetSettings, did_you_mean
+from undrift.stream.settings import FleetSettings, Settings, did_you_mean
 
 
 class KeyedColumns(NamedTuple):
@@ -54,11 +54,14 @@ def infer_keyed_columns(first: FirstRows, settings: FleetSettings) -> KeyedColum
     order = None if time is None else _orders(first, time)
     keys = _keys(first, settings.key)
     constant = [] if settings.features is not None else _constant_texts(first, keys, {*settings.key, settings.target})
-    set_apart = {*settings.key, *places, *constant}
-    times = _time_columns(first, [name for name in first.columns if name not in set_apart], settings)
-    schema = _infer(first, settings, {*set_apart, *times})
+    asked = settings.of_stream().replace(calendar=False, elapsed=False, sort=False)
+    if settings.calendar and not asked.lag:
+        asked = asked.replace(lag=(asked.delay + 1,))  # so that there is something to learn from
+    rest = _without(first, {*settings.key, *places, *constant}, asked)
+    times = _time_columns(rest, asked)
+    schema = infer_schema(_without(rest, {*times}, asked))
     notes += schema.notes
-    notes += [f"'{name}' is a second time and was left out" if places else _note_on_times(name) for name in times]
+    notes += [] if places else map(_note_on_times, times)
     notes += [
         f"'{name}' is the same in all rows of each key, which says nothing to the model of one key, and was left out; "
         "--features uses it"
@@ -84,26 +87,23 @@ def infer_keyed_columns(first: FirstRows, settings: FleetSettings) -> KeyedColum
     return KeyedColumns(schema, time, tuple(left_out) if settings.features is None else ())
 
 
-def _infer(first: FirstRows, settings: FleetSettings, without: set[str]) -> Schema:
-    """Return the schema of a stream of the other columns, whose times are not looked at."""
-    asked = settings.of_stream().replace(calendar=False, elapsed=False, sort=False)
-    if settings.calendar and not asked.lag:
-        asked = asked.replace(lag=(asked.delay + 1,))  # so that there is something to learn from
+def _without(first: FirstRows, names: set[str], settings: Settings) -> FirstRows:
+    """Return the first rows without some columns, to be read with other settings."""
     source = copy.copy(first.source)
-    source.settings = asked
-    columns = {name: cells for name, cells in first.columns.items() if name not in without}
-    return infer_schema(FirstRows(source, [RowBatch(first.lines, columns)], whole=False))
+    source.settings = settings
+    columns = {name: cells for name, cells in first.columns.items() if name not in names}
+    return FirstRows(source, [RowBatch(first.lines, columns)], whole=False)
 
 
-def _time_columns(first: FirstRows, names: Sequence[str], settings: FleetSettings) -> list[str]:
+def _time_columns(first: FirstRows, settings: Settings) -> list[str]:
     """Return which columns hold times, as texts or since 1970; refuse one that was named as a feature."""
-    kinds = {name: column_kind(first, name) for name in names if name not in {settings.target, *settings.drop}}
+    others = [name for name in first.columns if name not in {settings.target, *settings.drop}]
+    kinds = {name: column_kind(first, name) for name in others}
     times = [name for name, kind in kinds.items() if kind == "time"]
     wrong = next((name for name in times if name in (settings.features or ())), None)
     if wrong is not None:
         raise time_as_feature_error(wrong)
-    others = [name for name, kind in kinds.items() if kind == "number" and name not in (settings.features or ())]
-    epoch, _ = find_time_column(first, others, [])
+    epoch, _ = find_time_column(first, [name for name, kind in kinds.items() if kind == "number"], [])
     return times if epoch is None else [*times, epoch]
 
 
