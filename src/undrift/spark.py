@@ -15,8 +15,8 @@ import numpy as np
 from undrift._internal.names import find_closest
 from undrift.errors import InputError, MissingExtraError
 from undrift.fleet import Fleet, Output
-from undrift.stream.keyed.outputs import ABSENT, Key
 from undrift.stream.keyed.keyed_rows import KeyedRows, mark_unusable
+from undrift.stream.keyed.outputs import ABSENT, Key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

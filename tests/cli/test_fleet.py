@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.run.fleet.records import RecordReader
 
 
 def pumps(rounds=60, binary=False):
@@ -40,7 +39,7 @@ def test_the_report_names_what_matters(call):
 
     code, out, err = call("fleet", "pumps.csv", *OPTIONS)
     assert (code, err) == (0, "")
-    for words in ("5 keys", "left out, as they are no numbers: site", "worst keys", "shortest memory", "duplicate"):
+    for words in ("5 keys", "not used: site", "worst keys", "shortest memory", "duplicate"):
         assert words in out
     assert "'load' must be a number, got 'broken'" in out
     assert "key 'pump' is missing" in out
@@ -164,8 +163,8 @@ def test_a_fleet_that_learned_nothing_is_an_error_that_says_why(call):
 
 
 @pytest.mark.parametrize("options", [("--order", "n"), ("--time", "when"), ()])
-def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, options):
-    """The quick way of reading takes blocks where every cell is what it should be, and says the same of them."""
+def test_rows_read_in_large_batches_are_those_read_in_small_ones(call, monkeypatch, options):
+    """A bad cell spoils its row alone, whatever stands beside it."""
     frame = pumps(1200).with_columns(when=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("n")))
     frame.drop("site").write_csv("pumps.csv")
     lines = Path("pumps.csv").read_text().splitlines()
@@ -177,7 +176,7 @@ def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, optio
     Path("pumps.csv").write_text("\n".join(lines) + "\n")
     known = ("--key", "pump", "--target", "heat", "--features", "load,speed", "--no-report", "--quiet", *options)
     assert call("fleet", "pumps.csv", *known, "-o", "quick")[0] == 0
-    monkeypatch.setattr(RecordReader, "by_column", lambda *_: None)
+    monkeypatch.setattr("undrift.run.read.csv_file.BATCH_ROWS", 7)
     assert call("fleet", "pumps.csv", *known, "-o", "slow")[0] == 0
     for name in ("predictions.csv", "keys.csv"):
         assert Path("quick", name).read_bytes() == Path("slow", name).read_bytes()

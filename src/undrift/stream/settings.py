@@ -254,8 +254,9 @@ class FleetSettings(Settings, frozen=True, kw_only=True):
     speed: Annotated[Speed, option("best, fast, or light.")] = "light"
 
     def __post_init__(self) -> None:
-        if isinstance(self.key, str):
-            structs.force_setattr(self, "key", (self.key,))
+        key: object = self.key
+        if isinstance(key, str):
+            structs.force_setattr(self, "key", (key,))
         super().__post_init__()
         for name in self.unsupported:
             if getattr(self, name) != Settings.default_of(name):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.report.figures.figure import (
     Figure,
@@ -25,6 +24,7 @@ from undrift.report.formatting import percent
 from undrift.report.key_lists import rank_keys, select_listed
 from undrift.run import FleetResult
 from undrift.stream.answers import probability_column
+from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, Outputs
 
 SECTION = "keys"
 MOST_POINTS, MOST_ROWS = 20_000, 200

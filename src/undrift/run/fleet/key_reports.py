@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.baselines import ClassBaselines, baseline_names, grouped_baselines
-from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
 from undrift.metrics import class_losses, round_losses
 from undrift.stream.answers import probability_column
 from undrift.stream.calendar import find_seasons
+from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
 
 MOST_PROBLEMS = 10_000
 """Different problems that are counted apart, at most."""

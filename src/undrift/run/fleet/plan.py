@@ -39,6 +39,7 @@ class FleetPlan(NamedTuple):
         plan = {
             "settings": self.settings.as_dict(),
             "plan": self.fleet.schema.as_dict(),
+            "features": self.fleet.features,
             "time": self.fleet.time,
             "labels": self.fleet.classes,
             "left_out": list(self.left_out),

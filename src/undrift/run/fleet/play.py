@@ -17,7 +17,6 @@ from undrift._internal.state_file import STATE, find_kind
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import Fleet, FleetRun
-from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.plan import FleetPlan, read_plan, refuse_served
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
@@ -28,6 +27,7 @@ from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns
 from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from undrift._internal.folder import Folder
 from undrift._typing import JsonObject, Vector
 from undrift.fleet import Fleet, FleetRun, Output
-from undrift.stream.keyed.outputs import PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.fleet.key_reports import (
@@ -32,6 +31,7 @@ from undrift.run.ledger import LedgerEntry
 from undrift.run.tables import escape_formula
 from undrift.stream.answers import probability_column, quantile_column
 from undrift.stream.keyed.keys_and_orders import split_key
+from undrift.stream.keyed.outputs import PREDICTED, Outputs
 
 PIECE_ROWS = 10_000
 """Rows of a table written at a time."""
@@ -113,10 +113,14 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: Fl
     if unit is not None:
         columns["time"] = _time_texts(outputs.order, unit)
     if len(fleet.fields.key) > 1:
-        parts = [split_key(key, len(fleet.fields.key)) for key in outputs.keys]
-        columns |= {name: [part[k] for part in parts] for k, name in enumerate(fleet.fields.key)}
+        texts = [split_key(key, len(fleet.fields.key)) for key in outputs.keys]
+        columns |= {name: [text[k] for text in texts] for k, name in enumerate(fleet.fields.key)}
     names = [*Output._fields, *columns]
-    rows = ([*row, *more] for row, more in zip(rows, zip(*columns.values(), strict=True), strict=True)) if columns else rows
+    rows = (
+        ([*row, *more] for row, more in zip(rows, zip(*columns.values(), strict=True), strict=True))
+        if columns
+        else rows
+    )
     folder.put(PREDICTIONS, _csv_pieces(chain([names], rows)))
     found = summarize_keys(outputs, fleet.schema.task, fleet.settings.lag, unit)
     opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
@@ -145,7 +149,10 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: Fl
 
 def _extra_names(fleet: Fleet, outputs: Outputs) -> list[str]:
     """Return the columns beside predictions: those that were asked for, and those that some row has."""
-    asked = [*(["lower", "upper"] if fleet.interval is not None else []), *map(quantile_column, fleet.settings.quantiles)]
+    asked = [
+        *(["lower", "upper"] if fleet.interval is not None else []),
+        *map(quantile_column, fleet.settings.quantiles),
+    ]
     return list(dict.fromkeys([*asked, *outputs.extras]))
 
 
@@ -162,7 +169,7 @@ def _count_withheld(outputs: Outputs) -> int:
 
 def _name_classes(row: Output, labels: Sequence[str]) -> list[Any]:
     """Return a row with labels for its log-odds and for the number of its class."""
-    predicted = None if row.prediction is None else labels[int(row.prediction > 0.0)]
+    predicted = None if row.prediction is None else labels[int(float(row.prediction) > 0.0)]
     target = None if row.target is None else labels[int(row.target)]
     return [row.key, row.order, predicted, target, row.status, row.reason]
 

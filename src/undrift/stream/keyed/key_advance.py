@@ -184,7 +184,9 @@ class KeyAdvance:
     def _label(self, order: int, record: WaitingRecord) -> None:
         """Learn a label that came in a record of its own, from what was served for its row."""
         if record.label_of not in self.state.unlabelled:
-            self._output(order, NAN, record.label or record.y, outputs.POISON, f"no record {record.label_of} waits for a label")
+            self._output(
+                order, NAN, record.label or record.y, outputs.POISON, f"no record {record.label_of} waits for a label"
+            )
             return
         self._tell(order, record.label_of, record.label or record.y, f"label of {record.label_of}")
 
