@@ -11,10 +11,10 @@ import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
 from ..scenarios import CUT, Reference, Scenario
-from .commands import require, require_option, run_options, write_csv
-from .keyed_rows import KEYS, expect_frequent_texts, expect_keys, join_keys, keyed_columns
+from .commands import require, run_options, write_csv
+from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns
 
-NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "quantiles", "certify", "alert", "resume")
+NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "certify", "resume")
 
 
 class FleetPath(PathDriver):
@@ -23,29 +23,18 @@ class FleetPath(PathDriver):
     name = "fleet"
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
-        """Return what the library says about each key; features of few texts stand in the order of their counts."""
-        if scenario.part == "three texts" and reference is scenario.reference:
-            return expect_frequent_texts(scenario)
+        """Return what the library says about each key."""
         return expect_keys(scenario, reference)
-
-    def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what becomes of more texts than twenty."""
-        return (
-            {"the twenty most frequent texts": expect_frequent_texts(scenario)}
-            if scenario.part == "thirty texts"
-            else {}
-        )
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Play the fleet over the whole file."""
         out, asked = folder / "fleet", scenario.options
         first = slice(0, CUT) if "resume" in asked else slice(None)
         file = write_csv(folder / "rows.csv", keyed_columns(scenario, first))
-        for name in ("quantiles", "certify", "alert"):
-            if name in asked:
-                require_option("fleet", name)
         with explain_errors():
             play_fleet_file(scenario, file, out)
+        if "certify" in asked:
+            require("certify", out)
         if "resume" in asked:
             longer = write_csv(folder / "more.csv", keyed_columns(scenario))
             require("update", out, longer, "--no-report", "--quiet")
@@ -54,8 +43,7 @@ class FleetPath(PathDriver):
 
 def fleet_options(scenario: Scenario) -> list[str]:
     """Return the options of `undrift fleet` that ask for the feature; those that it lacks are refused by it."""
-    words = ["--key", "key", *run_options(scenario)]
-    return [*words, "--categories", "20"] if "texts" in scenario.options else words
+    return ["--key", "key", *run_options(scenario)]
 
 
 def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
@@ -68,7 +56,7 @@ def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
         settings["elapsed"] = True
     if "candidate" in settings:
         settings["candidate"] = [settings["candidate"]]
-    settings |= {"interval": asked.get("level"), "categories": 20 if "texts" in asked else None}
+    settings |= {"interval": asked.get("level")}
     play_fleet(str(file), out, FleetSettings(target="y", time="time", key="key", **settings))
 
 

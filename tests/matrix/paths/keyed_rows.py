@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -48,19 +47,6 @@ def expect_keys(
     return Answers(
         {name: join_keys([own.columns[name] for own in by_key]) for name in by_key[0].columns}, single=by_key[0].single
     )
-
-
-def expect_frequent_texts(scenario: Scenario) -> Answers:
-    """Return what the library says with a feature for each of the twenty most frequent texts of all keys."""
-    column = scenario.options["texts"]
-    counts = Counter(keyed_columns(scenario)[column])
-    predictions = []
-    for own in scenarios_by_key(scenario).values():
-        cells = np.array(own.columns[column])
-        numbers = own.others["ignored"].columns
-        indicators = {f"{column}={text}": (cells == text).astype(float) for text, _ in counts.most_common(20)}
-        predictions.append(expect_stream(own, Reference({**numbers, **indicators}, own.reference.y)).columns["yhat"])
-    return Answers({"yhat": join_keys(predictions)})
 
 
 def join_keys(columns: list[Any]) -> Any:
