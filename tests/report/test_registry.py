@@ -13,7 +13,7 @@ import pytest
 from tests.report.report_runs import jumping_rows, play_run
 from tests.report.test_render import Elements
 from undrift.report import figures, html_file, render, run_page
-from undrift.report.figures.figure import Figure, View, curve
+from undrift.report.figures.figure import Figure, View
 from undrift.report.figures.registry import (
     COMPARISON_FIGURES,
     FLEET_FIGURES,
@@ -21,6 +21,7 @@ from undrift.report.figures.registry import (
     RUN_FIGURES,
     make_figures,
 )
+from undrift.report.plot_spec import curve
 
 
 def test_every_module_of_figures_is_registered_once():
@@ -62,7 +63,8 @@ def test_a_figure_of_a_section_that_is_not_there_is_refused(monkeypatch):
 def test_the_bundle_draws_all_that_figures_are_made_of_and_ships_with_its_licence():
     package = files("undrift.report")
     bundle = package.joinpath(html_file.PLOTLY).read_text(encoding="utf-8")
-    sources = [path.read_text(encoding="utf-8") for path in Path(figures.__path__[0]).glob("*.py")]
+    folder = Path(figures.__path__[0])
+    sources = [path.read_text("utf-8") for path in (folder.parent / "plot_spec.py", *folder.glob("*.py"))]
     named = {kind for text in sources for kind in re.findall(r'"type": "([a-z0-9]+)"', text)}
     used = named - {"category", "data", "line", "log"}  # types of axes, error bars and shapes
     assert used == {"scatter", "bar", "heatmap"}

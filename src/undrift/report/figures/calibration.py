@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent
+from undrift.report.plot_spec import PlotSpec, colour, diagonal, escape, ref, round_numbers
 from undrift.report.run_context import RunContext
 
 SECTION = "trust"
@@ -47,8 +48,7 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     positive = "the predicted class" if run.several else (run.data.classes or ("0", "1"))[1]
     chance = {"tickformat": ".0%", "range": [-0.02, 1.02]}
     reliability: list[PlotSpec] = [
-        {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "name": "perfect", "hoverinfo": "skip",
-         "line": {"color": colour("mute"), "dash": "dash", "width": 1.5}},
+        diagonal("perfect"),
         {"type": "scatter", "mode": "lines+markers", "x": ref("calibration", "said"), "y": ref("calibration", "came"),
          "name": "undrift", "line": {"color": colour("own"), "width": 2},
          "marker": {"color": colour("own"), "size": 7},

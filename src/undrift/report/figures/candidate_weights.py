@@ -10,8 +10,9 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.online.inspection import GateUse
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import COLOURS, Figure, Measured, Numbers, View, colour, curve, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import join_words, number, percent, plural
+from undrift.report.plot_spec import COLOURS, areas, escape, round_numbers
 from undrift.report.run_context import RunContext
 from undrift.run import RunData
 
@@ -99,14 +100,7 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw the shares as stacked areas."""
     part = numbers["candidates"]
     names = part["names"]
-    areas = [
-        {
-            **curve("candidates", "weights", k, label=name, shade=shade, line={"width": 0.5}),
-            "stackgroup": "all",
-            "fillcolor": colour(shade),
-        }
-        for k, (name, shade) in enumerate(zip(names, COLOURS, strict=False))
-    ]
+    shares = areas("candidates", "weights", map(escape, names))
     ends = ", ".join(f"{name} ({percent(x[-1])} at the end)" for name, x in zip(names, part["weights"], strict=True))
     return Figure(
         "candidates",
@@ -117,7 +111,7 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "Measured: weights of the last mixer and of the robust model, and of level 2's the part of each kind by the "
         "size of its coefficients there. The mixer's cost over every candidate is bounded by `cost()`."
         + _arms_sentence(run.data.arms),
-        [View("", areas, {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "part"}}})],
+        [View("", shares, {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "part"}}})],
         height=360,
     )
 

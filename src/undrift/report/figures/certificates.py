@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from undrift.report.certificate_text import TERMS, select_given
-from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent
+from undrift.report.plot_spec import PlotSpec, colour, escape
 from undrift.report.run_context import RunContext
 
 SECTION = "proven"

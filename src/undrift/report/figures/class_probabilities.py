@@ -5,21 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import (
-    COLOURS,
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    curve,
-    escape,
-    ref,
-    round_numbers,
-    x_axis,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent, shorten
+from undrift.report.plot_spec import COLOURS, PlotSpec, areas, colour, escape, heat_map, ref, round_numbers, x_axis
 from undrift.report.run_context import ClassRounds, RunContext
 
 SECTION = "well"
@@ -75,14 +63,10 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw the close-up as a heat map with what came, and the shares as stacked areas."""
     recent, whole = numbers["classes_recent"], numbers["classes_whole"]
     rows, count = len(recent["came"]), len(recent["names"])
-    heat: PlotSpec = {
-        "type": "heatmap", "x": x_axis("classes_recent"), "y": ref("classes_recent", "places"),
-        "z": ref("classes_recent", "p"), "zmin": 0.0, "zmax": 1.0, "colorscale": {"$heat": "heat"}, "name": "chance",
-        "colorbar": {"title": {"text": "chance", "side": "right", "font": {"size": 12}}, "thickness": 10,
-                     "tickformat": ".0%", "outlinewidth": 0},
-        "text": {"$rows": recent["names"], "along": ["classes_recent", "axis"]},
-        "hovertemplate": "%{text}: chance %{z:.1%}<extra></extra>",
-    }  # fmt: skip
+    heat = heat_map(
+        "classes_recent", "chance", "places", "p", recent["names"],
+        zmax=1.0, hovertemplate="%{text}: chance %{z:.1%}<extra></extra>",
+    )  # fmt: skip
     dots: PlotSpec = {
         "type": "scatter", "mode": "markers", "x": x_axis("classes_recent"), "y": ref("classes_recent", "came"),
         "name": "came", "hoverinfo": "skip",
@@ -96,8 +80,8 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     shares = {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "share"}}}
     views = [
         View("Last rows", [heat, dots], lines, linked=False),
-        View("What came", _areas("came", whole["names"]), shares),
-        View("What was predicted", _areas("said", whole["names"]), shares),
+        View("What came", areas("classes_whole", "came", whole["names"]), shares),
+        View("What was predicted", areas("classes_whole", "said", whole["names"]), shares),
     ]
     ends = ", ".join(
         f"{name} {percent(x[-1])}" for name, x in zip(whole["names"], whole["came"], strict=True) if x[-1] is not None
@@ -114,16 +98,3 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         views,
         height=150 + 26 * max(count, 5),
     )
-
-
-def _areas(key: str, names: list[str]) -> list[PlotSpec]:
-    """Return the shares of the classes as stacked areas."""
-    return [
-        {
-            **curve("classes_whole", key, k, label="", shade=COLOURS[k], line={"width": 0.5}),
-            "name": name,
-            "stackgroup": "all",
-            "fillcolor": colour(COLOURS[k]),
-        }
-        for k, name in enumerate(names)
-    ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import Figure, Measured, Numbers, View, curves, round_numbers, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, plural
+from undrift.report.plot_spec import curves, round_numbers, y_title
 from undrift.report.run_context import iso_times
 from undrift.report.scores import SCORE_TITLES
 from undrift.run import RunsComparison

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent, shorten
+from undrift.report.plot_spec import PlotSpec, escape, ref, round_numbers
 from undrift.report.run_context import ClassRounds, RunContext
 
 SECTION = "well"

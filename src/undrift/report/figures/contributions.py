@@ -6,8 +6,9 @@ import numpy as np
 
 from undrift._typing import Matrix
 from undrift.report.figures.data_drift import spreads
-from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve, round_numbers, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number
+from undrift.report.plot_spec import curve, round_numbers, y_title
 from undrift.report.run_context import RunContext
 
 SECTION = "moves"

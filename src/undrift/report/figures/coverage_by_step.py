@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from undrift.report.figures.figure import (
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    ref,
-    round_numbers,
-    straight_line,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent
+from undrift.report.plot_spec import PlotSpec, curve, ref, round_numbers, straight_line
 from undrift.run import ForecastResult
 
 SECTION = "well"
@@ -35,10 +26,10 @@ def draw(result: ForecastResult, numbers: Numbers) -> Figure:
     level = percent(part["level"])
     known = [one for one in part["coverage"] if one is not None]
     low, high = min(*known, part["level"]) - MARGIN, min(max(*known, part["level"]) + MARGIN, 1.01)
-    line: PlotSpec = {
-        "type": "scatter", "mode": "lines+markers", "x": ref("inside", "step"), "y": ref("inside", "coverage"),
-        "name": "inside the interval", "line": {"color": colour("own"), "width": 2.0}, "showlegend": False,
-    }  # fmt: skip
+    line = curve(
+        "inside", "coverage", label="inside the interval", shade="own",
+        x=ref("inside", "step"), mode="lines+markers", showlegend=False,
+    )  # fmt: skip
     layout: PlotSpec = {
         "xaxis": {"title": {"text": "steps ahead"}},
         "yaxis": {"title": {"text": "inside"}, "tickformat": ".0%", "range": [low, high]},

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.figures.figure import (
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    curve,
-    curves,
-    round_numbers,
-    straight_line,
-    y_title,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, percent
+from undrift.report.plot_spec import PlotSpec, colour, curve, curves, round_numbers, straight_line, y_title
 from undrift.report.run_context import RunContext
 from undrift.report.scores import OWN
 

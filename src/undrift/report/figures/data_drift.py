@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, percent, plural
+from undrift.report.plot_spec import PlotSpec, colour, escape, ref, round_numbers
 from undrift.report.run_context import RunContext
 
 SECTION = "drift"

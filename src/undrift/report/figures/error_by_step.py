@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from undrift.report.figures.figure import COLOURS, Figure, Measured, Numbers, PlotSpec, View, colour, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, plural
+from undrift.report.plot_spec import COLOURS, PlotSpec, colour, curve, ref, round_numbers
 from undrift.run import ForecastResult
 
 SECTION = "well"
@@ -22,12 +23,11 @@ def measure(result: ForecastResult) -> Measured:
 def draw(result: ForecastResult, numbers: Numbers) -> Figure:
     """Draw a line for each predictor."""
     part = numbers["steps"]
-    lines: list[PlotSpec] = [
-        {
-            "type": "scatter", "mode": "lines+markers", "x": ref("steps", "step"), "y": ref("steps", "rmse", k),
-            "name": name, "line": {"color": colour(COLOURS[k]), "width": 2.5 if k == 0 else 1.5},
-            "marker": {"color": colour(COLOURS[k]), "size": 5},
-        }
+    lines = [
+        curve(
+            "steps", "rmse", k, label=name, shade=COLOURS[k], line={"width": 2.5 if k == 0 else 1.5},
+            x=ref("steps", "step"), mode="lines+markers", marker={"color": colour(COLOURS[k]), "size": 5},
+        )
         for k, name in enumerate(part["names"])
     ]  # fmt: skip
     layout: PlotSpec = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent, plural
+from undrift.report.plot_spec import PlotSpec, colour, curve, escape, ref, round_numbers
 from undrift.run import ForecastResult
 
 SECTION = "next"
@@ -72,17 +73,11 @@ def _lines(k: int) -> list[PlotSpec]:
         "showlegend": False,
     }
     return [
-        {
-            "type": "scatter", "mode": "lines", "x": ref("fan", "past"), "y": ref("fan", "series", k, "past"),
-            "name": "values", "line": {"color": colour("first"), "width": 1.5},
-        },
+        curve("fan", "series", k, "past", label="values", shade="first", x=ref("fan", "past")),
         {**band, "y": ref("fan", "series", k, "lower"), "name": "lower end", "hoverinfo": "skip"},
         {
             **band, "y": ref("fan", "series", k, "upper"), "name": "interval", "fill": "tonexty",
             "fillcolor": colour("band"), "hoverinfo": "skip",
         },
-        {
-            "type": "scatter", "mode": "lines", "x": ref("fan", "ahead"), "y": ref("fan", "series", k, "yhat"),
-            "name": "forecast", "line": {"color": colour("own"), "width": 2.5},
-        },
+        curve("fan", "series", k, "yhat", label="forecast", shade="own", x=ref("fan", "ahead"), line={"width": 2.5}),
     ]  # fmt: skip

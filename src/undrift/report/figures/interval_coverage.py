@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.metrics import interval_pinball
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve, round_numbers, straight_line, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, percent, plural
+from undrift.report.plot_spec import curve, round_numbers, straight_line, y_title
 from undrift.report.run_context import POINTS, RunContext
 from undrift.stream.cells import Times
 

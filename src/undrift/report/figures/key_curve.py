@@ -8,20 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.losses import sigmoid
-from undrift.report.figures.figure import (
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    escape,
-    ref,
-    round_numbers,
-    y_title,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent
 from undrift.report.key_lists import rank_keys, select_listed
+from undrift.report.plot_spec import PlotSpec, colour, curve, ref, round_numbers, y_title
 from undrift.run import FleetResult
 from undrift.stream.answers import probability_column
 from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, Outputs
@@ -110,6 +100,4 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
 
 
 def _line(name: str, label: str, shade: str) -> PlotSpec:
-    style = {"color": colour(shade), "width": 2.0 if shade == "own" else 1.5}
-    points = {"x": ref("curve", "shown", "at"), "y": ref("curve", "shown", name)}
-    return {"type": "scatter", "mode": "lines", **points, "name": escape(label), "line": style}
+    return curve("curve", "shown", name, label=label, shade=shade, x=ref("curve", "shown", "at"))

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, key_histogram, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, key_histogram
 from undrift.report.formatting import half_life_text, number, plural
 from undrift.report.key_lists import known_half_lives
+from undrift.report.plot_spec import round_numbers
 from undrift.run import FleetResult
 
 SECTION = "drift"

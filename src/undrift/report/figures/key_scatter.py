@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.figures.loss_saved import LOWEST
 from undrift.report.formatting import number, plural, shorten
+from undrift.report.plot_spec import PlotSpec, colour, escape, ref, round_numbers
 from undrift.run import FleetResult, KeyReport
 
 SECTION = "drift"

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from undrift.report.figures.figure import (
-    COLOURS,
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    escape,
-    ref,
-    round_numbers,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, plural
+from undrift.report.plot_spec import COLOURS, PlotSpec, colour, curve, ref, round_numbers
 from undrift.report.scores import OWN
 from undrift.run import FleetResult
 
@@ -40,20 +30,16 @@ def measure(fleet: FleetResult) -> Measured:
 def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw a line for each predictor over rows seen."""
     ages = numbers["ages"]
-    lines: list[PlotSpec] = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "x": ref("ages", "seen"),
-            "y": ref("ages", "losses", k),
-            "customdata": ref("ages", "keys"),
-            "name": escape(name),
-            "line": {"color": colour(COLOURS[min(k, len(COLOURS) - 1)]), "width": 2.5 if k == 0 else 1.5},
-            "marker": {"color": colour(COLOURS[min(k, len(COLOURS) - 1)]), "size": 6 if k == 0 else 4},
-            "hovertemplate": "%{y:.3r}, over %{customdata:,} keys<extra>%{fullData.name}</extra>",
-        }
-        for k, name in enumerate(ages["names"])
-    ]
+    shades = [COLOURS[min(k, len(COLOURS) - 1)] for k in range(len(ages["names"]))]
+    lines = [
+        curve(
+            "ages", "losses", k, label=name, shade=shade, x=ref("ages", "seen"), mode="lines+markers",
+            line={"width": 2.5 if k == 0 else 1.5}, marker={"color": colour(shade), "size": 6 if k == 0 else 4},
+            customdata=ref("ages", "keys"),
+            hovertemplate="%{y:.3r}, over %{customdata:,} keys<extra>%{fullData.name}</extra>",
+        )
+        for k, (name, shade) in enumerate(zip(ages["names"], shades, strict=True))
+    ]  # fmt: skip
     own, seen = ages["losses"][0], ages["seen"]
     loss = "log-loss" if fleet.task == "classification" else "squared error"
     ticks = {"tickvals": seen, "ticktext": [f"{n:,}" for n in seen]}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, key_histogram, round_numbers, straight_line
+from undrift.report.figures.figure import Figure, Measured, Numbers, key_histogram
 from undrift.report.formatting import percent, plural
 from undrift.report.key_lists import loss_saved_by_key
+from undrift.report.plot_spec import round_numbers, straight_line
 from undrift.run import FleetResult
 
 SECTION = "well"

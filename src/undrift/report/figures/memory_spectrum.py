@@ -8,20 +8,10 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import (
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    curve,
-    ref,
-    round_numbers,
-    straight_line,
-    x_axis,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import half_life_number
 from undrift.report.half_life import effective_half_life, find_changes
+from undrift.report.plot_spec import PlotSpec, curve, heat_map, round_numbers, straight_line
 from undrift.report.run_context import RunContext
 
 SECTION = "memory"
@@ -85,23 +75,9 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         [math.inf if h is None else h for h in spectrum[name]] for name in ("half_lives", "effective")
     )
     by_time = run.data.memory_unit is not None
-    heat: PlotSpec = {
-        "type": "heatmap",
-        "x": x_axis("spectrum"),
-        "y": ref("spectrum", "heights"),
-        "z": ref("spectrum", "weights"),
-        "zmin": 0.0,
-        "colorscale": {"$heat": "heat"},
-        "colorbar": {
-            "title": {"text": "weight", "side": "right", "font": {"size": 12}},
-            "thickness": 10,
-            "tickformat": ".0%",
-            "outlinewidth": 0,
-        },
-        "text": {"$rows": [run.memory_text(h) for h in half_lives], "along": ["spectrum", "axis"]},
-        "hovertemplate": "half-life %{text}: weight %{z:.1%}<extra></extra>",
-        "name": "weight",
-    }
+    hover = "half-life %{text}: weight %{z:.1%}<extra></extra>"
+    texts = [run.memory_text(h) for h in half_lives]
+    heat = heat_map("spectrum", "weight", "heights", "weights", texts, hovertemplate=hover)
     # An outline in the colour of the page keeps the line apart from dark cells.
     outline = curve(
         "spectrum", "line", label="", shade="surface", line={"width": 5}, hoverinfo="skip", showlegend=False

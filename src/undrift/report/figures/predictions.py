@@ -6,21 +6,9 @@ import numpy as np
 
 from undrift.losses import sigmoid
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import (
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    curve,
-    escape,
-    ref,
-    round_numbers,
-    x_axis,
-    y_title,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, percent, plural
+from undrift.report.plot_spec import PlotSpec, colour, curve, escape, ref, round_numbers, x_axis, y_title
 from undrift.report.run_context import POINTS, RunContext
 
 SECTION = "well"

@@ -8,19 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.metrics import RankingCurve, ranking_curve
-from undrift.report.figures.figure import (
-    COLOURS,
-    Figure,
-    Measured,
-    Numbers,
-    PlotSpec,
-    View,
-    colour,
-    escape,
-    ref,
-    round_numbers,
-)
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, shorten
+from undrift.report.plot_spec import COLOURS, PlotSpec, curve, diagonal, escape, ref, round_numbers
 from undrift.report.run_context import COMMON, RunContext
 
 SECTION = "well"
@@ -68,19 +58,11 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     curves = numbers["ranking"]["curves"]
 
     def line(k: int, x: str, y: str, label: str, hover: str) -> PlotSpec:
-        shade = COLOURS[min(k, len(COLOURS) - 1)]
-        return {
-            "type": "scatter", "mode": "lines", "name": label,
-            "x": ref("ranking", "curves", k, x), "y": ref("ranking", "curves", k, y),
-            "line": {"color": colour(shade), "width": 2 if k == 0 else 1.5},
-            "hovertemplate": hover + "<extra></extra>",
-        }  # fmt: skip
+        points, shade = ("ranking", "curves", k), COLOURS[min(k, len(COLOURS) - 1)]
+        drawn = curve(*points, y, label="", shade=shade, x=ref(*points, x), hovertemplate=hover + "<extra></extra>")
+        return drawn | {"name": label}
 
-    chance: PlotSpec = {
-        "type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "name": "a coin", "hoverinfo": "skip",
-        "line": {"color": colour("mute"), "dash": "dash", "width": 1.5},
-    }  # fmt: skip
-    roc = [chance, *(
+    roc = [diagonal("a coin"), *(
         line(k, "alarms", "found", f"{one['name']} ({number(one['auc'])})", "found %{y:.1%}, false alarms %{x:.1%}")
         for k, one in enumerate(curves)
     )]  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, View, curves, round_numbers, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import number, plural
+from undrift.report.plot_spec import curves, round_numbers, y_title
 from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES
 
