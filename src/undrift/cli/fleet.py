@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import format_number, print_error, print_interrupted, print_json, print_table, printable
+from undrift.cli.output import format_number, print_error, print_json, print_table, printable
 from undrift.stream.settings import FleetSettings
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def fleet(
     Writes a folder with the states, predictions.csv, keys.csv, and a report that opens in a browser. Killed or stopped,
     the same command continues; with another file or other settings it refuses, and --force begins anew.
     """
-    from undrift._internal.stopping import Interrupted
     from undrift.cli.signals import stop_signals
     from undrift.report import render_fleet
     from undrift.run import play_fleet
@@ -51,17 +50,12 @@ def fleet(
             print(f"\r{done:,} rows", end="", file=sys.stderr)
 
     again = "the same command without --force" if force else "the same command"
-    left = f"{folder} holds every row that was saved, {again} continues"
-    with stop_signals(lambda: left) as stop:
-        try:
-            found = play_fleet(
-                file, folder, settings, force=force, workers=workers,
-                progress=show_progress, report=render_fleet if report else None,
-                log=None if quiet else print_error, stop=stop,
-            )  # fmt: skip
-        except Interrupted:
-            print_interrupted(left)
-            return stop.code
+    with stop_signals(lambda: f"{folder} holds every row that was saved, {again} continues") as stop:
+        found = play_fleet(
+            file, folder, settings, force=force, workers=workers,
+            progress=show_progress, report=render_fleet if report else None,
+            log=None if quiet else print_error, stop=stop,
+        )  # fmt: skip
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
     show(found, folder, report=report, quiet=quiet, json=json)

@@ -15,7 +15,7 @@ import typer
 
 from undrift._internal.folder import explain_disk_errors
 from undrift._internal.stopping import Interrupted, StopRequest
-from undrift.cli.output import format_json, format_number, print_error, print_interrupted, print_json, printable
+from undrift.cli.output import format_json, format_number, print_error, print_json, printable
 from undrift.cli.run_options import FORMAT, Json, Quiet, split_words
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
@@ -68,18 +68,14 @@ def predict(
         return f"{out} is {'written' if table.written else 'as it was before'}"
 
     with stop_signals(what_is_left) as stop:
-        try:
-            with stop.interruptible():
-                result = predict_file(model, file, level, stop, format or "auto", _levels(quantiles), explained=explain)
-            if table is not None:
-                _write(result, table, quiet, json)
-            elif json:
-                _print_json(result, quiet, stop)
-            else:
-                _print_csv(result, quiet)
-        except Interrupted:
-            print_interrupted(what_is_left())
-            return stop.code
+        with stop.interruptible():
+            result = predict_file(model, file, level, stop, format or "auto", _levels(quantiles), explained=explain)
+        if table is not None:
+            _write(result, table, quiet, json)
+        elif json:
+            _print_json(result, quiet, stop)
+        else:
+            _print_csv(result, quiet)
     return 0
 
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undrift._internal.stopping import Interrupted
 from undrift.cli import run_options as options
-from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
+from undrift.cli.output import ExitCode, ProgressBar, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.errors import DataError, InputError
 from undrift.stream.settings import Settings
@@ -102,21 +101,16 @@ def run_and_report(
     command = shlex.join(["undrift", *sys.argv[1:]])
     left = f"{folder} holds what was saved so far"
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
-        try:
-            state = play_file(
-                path, folder, settings, resume=resume, force=force, command=command,
-                progress=bar.update, log=bar.log, stop=stop, versions=versions,
-            )  # fmt: skip
-            left = f"the run in {folder} is finished; what is missing of it comes with --resume"
-            with stop.interruptible():
-                if certify and not state["certificates"]:
-                    state = certify_folder(folder, state, bar)
-                page = write_page(folder, bar) if report else None
-                data = read_run(folder)
-        except Interrupted as stopped:
-            bar.close()
-            print_interrupted(str(stopped) or left)
-            return stop.code
+        state = play_file(
+            path, folder, settings, resume=resume, force=force, command=command,
+            progress=bar.update, log=bar.log, stop=stop, versions=versions,
+        )  # fmt: skip
+        left = f"the run in {folder} is finished; what is missing of it comes with --resume"
+        with stop.interruptible():
+            if certify and not state["certificates"]:
+                state = certify_folder(folder, state, bar)
+            page = write_page(folder, bar) if report else None
+            data = read_run(folder)
     facts = {
         "folder": str(folder),
         "report": None if page is None else str(page),
@@ -260,9 +254,6 @@ def run_live(
                     break
         except BrokenPipeError:  # the reader has enough, as `head` has
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
-        except Interrupted:
-            print_interrupted(left)
-            return stop.code
         live.finish()
     if out is not None and report:
         with ProgressBar(quiet) as bar:

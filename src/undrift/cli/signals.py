@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from undrift._internal.stopping import StopRequest
+import typer
+
+from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.cli.output import print_interrupted
 
 GRACE = 0.8
@@ -37,6 +39,8 @@ class SignalStop(StopRequest):
 def stop_signals(what_is_left: Callable[[], str]) -> Iterator[SignalStop]:
     """Give a request to stop that signals set; the second signal raises KeyboardInterrupt at once.
 
+    Work that grants the request by `Interrupted` ends the command with `code`, and with a sentence about what is left.
+
     Python can act on a signal only between two steps of its own. A long call into compiled code must not keep the user
     waiting, so a thread ends the process after a while. What is on the disk is whole at every moment, as it must be for
     a process that may be killed.
@@ -44,7 +48,7 @@ def stop_signals(what_is_left: Callable[[], str]) -> Iterator[SignalStop]:
     Parameters
     ----------
     what_is_left
-        Says what is left of the work, for the sentence that the user sees in that case.
+        Says what is left of the work, for that sentence; what `Interrupted` itself says comes first.
     """
     stop, over = SignalStop(), threading.Event()
     if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
@@ -74,6 +78,9 @@ def stop_signals(what_is_left: Callable[[], str]) -> Iterator[SignalStop]:
     watcher.start()
     try:
         yield stop
+    except Interrupted as stopped:
+        print_interrupted(str(stopped) or what_is_left())
+        raise typer.Exit(stop.code) from None
     finally:
         over.set()
         signal.set_wakeup_fd(woken)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import ExitCode, ProgressBar, print_error, print_interrupted, print_json, printable
+from undrift.cli.output import ExitCode, ProgressBar, print_error, print_json, printable
 from undrift.errors import InputError, LearnedBeforeError
 
 
@@ -70,7 +70,6 @@ def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json
 
 
 def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool, versions: int | None) -> int:
-    from undrift._internal.stopping import Interrupted
     from undrift.cli.run import certify_folder, write_page
     from undrift.cli.signals import stop_signals
     from undrift.run import update_run
@@ -79,25 +78,20 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
     page = None
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
         try:
-            try:
-                command = shlex.join(["undrift", *sys.argv[1:]])
-                done = update_run(
-                    folder, file, command=command, progress=bar.update, log=bar.log, stop=stop, versions=versions
-                )
-            except LearnedBeforeError:
-                with stop.interruptible():
-                    _complete_run(folder, bar, report=report)
-                raise
-            left = f"the rows are learned; what is missing in {folder} comes with the same command"
+            command = shlex.join(["undrift", *sys.argv[1:]])
+            done = update_run(
+                folder, file, command=command, progress=bar.update, log=bar.log, stop=stop, versions=versions
+            )
+        except LearnedBeforeError:
             with stop.interruptible():
-                if done.state["certify"]:
-                    certify_folder(folder, done.state, bar)
-                if report and done.added:
-                    page = write_page(folder, bar)
-        except Interrupted as stopped:
-            bar.close()
-            print_interrupted(str(stopped) or left)
-            return stop.code
+                _complete_run(folder, bar, report=report)
+            raise
+        left = f"the rows are learned; what is missing in {folder} comes with the same command"
+        with stop.interruptible():
+            if done.state["certify"]:
+                certify_folder(folder, done.state, bar)
+            if report and done.added:
+                page = write_page(folder, bar)
     facts = {"folder": str(folder), "report": None if page is None else str(page)}
     code = ExitCode.CHANGE_FOUND if done.changes else ExitCode.FINE
     if json:
@@ -128,19 +122,13 @@ def _complete_run(folder: Path, bar: ProgressBar, *, report: bool) -> None:
 
 
 def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
-    from undrift._internal.stopping import Interrupted
     from undrift.cli.fleet import show
     from undrift.cli.signals import stop_signals
     from undrift.report import render_fleet
     from undrift.run import update_fleet
 
-    left = f"{folder} holds every row that was saved; give the same command again"
-    with stop_signals(lambda: left) as stop:
-        try:
-            done = update_fleet(folder, file, report=render_fleet if report else None, stop=stop)
-        except Interrupted:
-            print_interrupted(left)
-            return stop.code
+    with stop_signals(lambda: f"{folder} holds every row that was saved; give the same command again") as stop:
+        done = update_fleet(folder, file, report=render_fleet if report else None, stop=stop)
     if not (done.added or done.labelled or quiet):
         print_error(f"{file} has no row that is new to {folder}")
     new = {"added": done.added, "labelled": done.labelled, "skipped": done.skipped}
