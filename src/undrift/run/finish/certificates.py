@@ -51,7 +51,7 @@ CertifyProgress = Callable[[str, float], object]
 """Called with what is being done, and with the share of all that is done."""
 
 
-def ignore_progress(doing: str, done: float) -> None:
+def ignore_progress(*report: object) -> None:
     """Do nothing."""
 
 
@@ -155,7 +155,8 @@ _TERMS = (
 def _terms(found: Certificate, comparator_loss: float) -> CertificateEntry:
     """Return the numbers of a certificate, those that depend on the comparator's loss for this one."""
     numbers = {name: float(getattr(found, name)) for name in _TERMS} | {"comparator_loss": comparator_loss}
-    numbers["ratio"] = _ratio(found, comparator_loss)
+    certified = comparator_loss + found.bound  # the loss, as a multiple of the comparator's
+    numbers["ratio"] = certified / comparator_loss if comparator_loss > 0.0 else math.inf
     plain = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return plain | {"leaf": found.leaf, "holds": bool(found.holds), "vacuous": bool(found.vacuous)}
 
@@ -178,11 +179,6 @@ def proven_share(own_loss: float, bound: float) -> float:
     """
     least = own_loss - bound
     return bound / least if least > 1e-12 * abs(own_loss) else math.inf
-
-
-def _ratio(found: Certificate, comparator_loss: float) -> float:
-    """Return the certified loss as a multiple of the comparator's."""
-    return (comparator_loss + found.bound) / comparator_loss if comparator_loss > 0.0 else math.inf
 
 
 def _certify_rows(
@@ -262,11 +258,11 @@ def replay_run(out: str | Path) -> bool:
     with tempfile.TemporaryDirectory() as temporary:
         twin = RunFolder(temporary)
         with twin.hold_lock():
-            loop = RunLoop(first.open(), twin, "", _ignore, versions=1)
+            loop = RunLoop(first.open(), twin, "", ignore_progress, versions=1)
             loop.start(None)
-            again = loop.play_all(_ignore, StopRequest(None))
+            again = loop.play_all(ignore_progress, StopRequest(None))
             for file in later:
-                again = learn_more(twin, again, file.open(), log=_ignore).state
+                again = learn_more(twin, again, file.open(), log=ignore_progress).state
         mine, theirs = folder.table(state), twin.table(again)
     return mine.columns == theirs.columns and all(
         mine[name].equals(theirs[name], null_equal=True)
@@ -274,10 +270,6 @@ def replay_run(out: str | Path) -> bool:
         else mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes()
         for name in mine.columns
     )
-
-
-def _ignore(report: object) -> None:
-    """Do nothing."""
 
 
 PIECES, ROUNDS_PER_PIECE, ROUNDS_PER_COLUMN = 20, 50, 2

@@ -86,16 +86,12 @@ def compare_runs(folders: Sequence[str | os.PathLike[str]]) -> RunsComparison:
     places = _same_rows(paths, data)
     short = [path.name for path in paths]
     names = short if len(set(short)) == len(short) else [str(path) for path in paths]
-    losses = [one.losses(OWN)[_number_predicted(one)[at]] for one, at in zip(data, places, strict=True)]
+    predicted = [np.cumsum(one.predicted) - 1 for one in data]  # the place of each round among the predicted ones
+    losses = [one.losses(OWN)[own[at]] for one, own, at in zip(data, predicted, places, strict=True)]
     runs = [_describe(*each, losses[0]) for each in zip(names, data, places, losses, strict=True)]
     shown = places[0]
     time = None if first.time is None else first.time[shown]
     return RunsComparison(first.task, first.target, runs, first.line[shown].astype(np.float64), time)
-
-
-def _number_predicted(data: RunData) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return for each round its place among the predicted ones."""
-    return np.cumsum(data.predicted) - 1
 
 
 def _same_rows(paths: Sequence[Path], data: Sequence[RunData]) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:

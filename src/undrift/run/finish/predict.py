@@ -20,6 +20,7 @@ from undrift.fleet.state_store import STORE_FILE
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
 from undrift.run.play.run_loop import load_stream, require_stream
 from undrift.run.play.state import read_run
+from undrift.run.read.rows_in_order import take_rows
 from undrift.run.read.source import LaterSource, Source
 from undrift.stream import Answers, Explanation, Stream
 from undrift.stream.cells import RowBatch
@@ -121,7 +122,7 @@ class Predictions:
         """Return why each row of a batch is predicted as it is, from what was known before the batch."""
         explained = []
         for t in range(len(batch.lines)):
-            row = RowBatch(batch.lines[t : t + 1], {name: cells[t : t + 1] for name, cells in batch.columns.items()})
+            row = take_rows(batch, slice(t, t + 1))
             explained.append(self.stream.explain_batch(row, self._source, features))
         return explanation_columns(explained)
 

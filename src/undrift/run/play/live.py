@@ -23,7 +23,7 @@ from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.events import Event
 from undrift.run.ledger import make_entry
-from undrift.run.play.recorder import RunRecorder
+from undrift.run.play.recorder import ROWS_PER_LOOK, RunRecorder
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import RunWriter, make_provenance
 from undrift.run.play.state import RunState, settings_of
@@ -35,8 +35,6 @@ from undrift.stream.first_rows import RowOrigin
 from undrift.stream.schema import naive_lags
 from undrift.stream.settings import Settings, did_you_mean
 
-ROWS_PER_LOOK = 10
-"""Rounds between two looks at the model's memory."""
 ROWS_BEFORE_NEWS = 100
 """Rows before a text that was never seen counts as a change."""
 ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 1000, 2.0
@@ -61,12 +59,12 @@ class LivePrediction(NamedTuple):
         classes = self.answers.classes
         out: dict[str, Any] = {"line": self.line, "id": self.id}
         out["prediction"] = columns.pop("prediction" if classes is None else "label")
-        if classes is not None:
+        if classes is None:
+            out |= {name: value for name, value in columns.items() if name != "time"}
+        else:
             each = self.answers.probabilities[0].tolist()
             out["probability"] = columns["probability"]
             out["probabilities"] = {name: p for name, p in zip(classes, each, strict=True) if name and p == p} or None
-            return {name: value for name, value in out.items() if value is not None or name == "prediction"}
-        out |= {name: value for name, value in columns.items() if name != "time"}
         return {name: value for name, value in out.items() if value is not None or name == "prediction"}
 
 
@@ -300,29 +298,23 @@ class LiveRun:
     def _go_on(self, state: RunState) -> None:
         """Go on from what a folder holds: its settings and columns are those of the rows to come."""
         assert self._folder is not None
-        self._begin_writer(state)
-        assert self._writer is not None
         path = self._folder.path
+        stream = Stream(settings_of(path, state).replace(limit=None))
+        if self._id is not None and self._id not in stream.settings.drop:
+            stream.use_settings(stream.settings.replace(drop=(*stream.settings.drop, self._id)))
+        self._writer = writer = RunWriter(self._folder, RunRecorder.empty(stream), versions=self._versions)
+        writer.updating = state["status"] == "finished"
         with explain_damage(path):
-            self._writer.resume(state)
+            writer.resume(state)
             _, arrays = store.read(regular_file(path, state["trace"]))
         if self._source is not None:
-            self._writer.learn_from(make_entry(self._source, "live"))
-        self._recorder = self._writer.recorder
+            writer.learn_from(make_entry(self._source, "live"))
+        self._recorder = writer.recorder
         self._stream = self._recorder.stream
         self._settings, self._origin = self._stream.settings, LiveOrigin("the pipe", self._stream.settings)
         self._rows = self._recorder.features.rows
         for serial, line, when, *guesses in arrays.get("live.waiting", np.empty((0, 3))).tolist():
             self._restore_waiting(int(serial), int(line), when, guesses)
-
-    def _begin_writer(self, state: RunState) -> None:
-        """Make room for the record that a folder holds."""
-        assert self._folder is not None
-        stream = Stream(settings_of(self._folder.path, state).replace(limit=None))
-        if self._id is not None and self._id not in stream.settings.drop:
-            stream.use_settings(stream.settings.replace(drop=(*stream.settings.drop, self._id)))
-        self._writer = RunWriter(self._folder, RunRecorder.empty(stream), versions=self._versions)
-        self._writer.updating = state["status"] == "finished"
 
     def _restore_waiting(self, serial: int, line: int, when: float, guesses: list[float]) -> None:
         """Keep a row again that waited for its label when the folder was written."""

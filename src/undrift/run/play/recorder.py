@@ -196,8 +196,8 @@ class RunRecorder:
         if self._kept != names:  # columns that came later may stand before others
             before = [name for name in self._kept if name not in given]
             then, now = self.then_and_now.then, self.then_and_now.now
-            self.then_and_now.then = _move_columns(then, before, learned, np.nan)
-            self.then_and_now.now = _move_columns(now, before, learned, np.nan)
+            self.then_and_now.then = _move_columns(then, before, learned)
+            self.then_and_now.now = _move_columns(now, before, learned)
             self._kept = names
         self.then_and_now.add(Z[:, np.array([name not in given for name in names], dtype=bool)])
 
@@ -238,9 +238,9 @@ class RunRecorder:
             self.watch.resume(values["watch"], events)
 
 
-def _move_columns(rows: Matrix, before: Sequence[str], names: Sequence[str], fill: float) -> Matrix:
-    """Return rows with the columns `names` in place of those of before; what was not there is `fill`."""
-    out = np.full((len(rows), len(names)), fill)
+def _move_columns(rows: Matrix, before: Sequence[str], names: Sequence[str]) -> Matrix:
+    """Return rows with the columns `names` in place of those of before; what was not there is NaN."""
+    out = np.full((len(rows), len(names)), np.nan)
     out[:, [names.index(name) for name in before]] = rows
     return out
 
@@ -249,9 +249,11 @@ def _texts(labels: Sequence[str | None]) -> Any:
     return np.array(labels, dtype=object)
 
 
-def _widen(p: Matrix, K: int) -> Matrix:
-    """Return probabilities of K classes, NaN for those that came later."""
-    return np.pad(p, ((0, 0), (0, K - p.shape[1])), constant_values=np.nan)
+def _widen(rows: Matrix, width: int) -> Matrix:
+    """Return rows with so many columns, NaN in those that came later."""
+    if rows.shape[1] == width:
+        return rows
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
 
 
 MOST_ROWS, MOST_CELLS = 1000, 100_000
@@ -284,10 +286,10 @@ class ThenAndNow:
         """Take in rows; a feature that came later is missing before."""
         most = _most(Z.shape[1])
         if len(self.then) < most:
-            then = _pad_rows(self.then, Z.shape[1])
+            then = _widen(self.then, Z.shape[1])
             self.then = np.concatenate([then, Z[: most - len(then)]])
         elif self.then.shape[1] < Z.shape[1]:
-            self.then = _pad_rows(self.then, Z.shape[1])[:most]
+            self.then = _widen(self.then, Z.shape[1])[:most]
         self._new.append(Z[-most:].copy())
         if len(self._new) > MOST_PARTS:
             self._join()
@@ -295,7 +297,7 @@ class ThenAndNow:
     def _join(self) -> None:
         if self._new:
             width = self._new[-1].shape[1]
-            self._now = np.concatenate([_pad_rows(part, width) for part in (self._now, *self._new)])[-_most(width) :]
+            self._now = np.concatenate([_widen(part, width) for part in (self._now, *self._new)])[-_most(width) :]
             self._new = []
 
     def arrays(self) -> dict[str, Vector]:
@@ -309,12 +311,6 @@ class ThenAndNow:
 
 def _most(width: int) -> int:
     return max(1, min(MOST_ROWS, MOST_CELLS // max(1, width)))
-
-
-def _pad_rows(rows: Matrix, width: int) -> Matrix:
-    if rows.shape[1] == width:
-        return rows
-    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
 
 
 MOST = 500

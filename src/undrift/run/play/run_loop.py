@@ -24,7 +24,7 @@ from undrift.run.ledger import LedgerEntry, make_entry, now, put_entry
 from undrift.run.play.recorder import RunRecorder
 from undrift.run.play.run_folder import FINAL, RunFolder
 from undrift.run.play.state import KEPT_VERSIONS, RunState, VersionEntry, current_version, drop_versions
-from undrift.run.read.rows_in_order import read_rows
+from undrift.run.read.rows_in_order import read_rows, take_rows
 from undrift.run.read.source import Source
 from undrift.stream import Stream
 from undrift.stream.cells import RowBatch
@@ -425,12 +425,8 @@ def rows_per_batch(width: int, settings: Settings, models: int = 1) -> int:
 def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
     """Yield batches of at most so many rows."""
     for batch in batches:
-        if len(batch.lines) <= size:
-            yield batch
-            continue
-        for a in range(0, len(batch.lines), size):
-            columns = {name: cells[a : a + size] for name, cells in batch.columns.items()}
-            yield RowBatch(batch.lines[a : a + size], columns)
+        for a in range(0, max(len(batch.lines), 1), size):
+            yield take_rows(batch, slice(a, a + size))
 
 
 def make_provenance(command: str) -> dict[str, Any]:

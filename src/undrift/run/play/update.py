@@ -16,9 +16,9 @@ from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, settings_of
-from undrift.run.read.rows_in_order import read_rows
+from undrift.run.read.rows_in_order import read_rows, take_rows
 from undrift.run.read.source import LaterSource, Source
-from undrift.stream.cells import Cells, RowBatch, UnreadableCell, parse_times
+from undrift.stream.cells import RowBatch, UnreadableCell, parse_times
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features
 from undrift.stream.schema import Schema
@@ -67,7 +67,7 @@ class NewRows:
             if new.all():
                 yield batch
             elif new.any():
-                yield _take(batch, new)
+                yield take_rows(batch, np.flatnonzero(new))
 
     def _is_new(self, batch: RowBatch) -> NDArray[np.bool_]:
         if self.after_line:
@@ -85,15 +85,6 @@ class NewRows:
                 f"{where}: '{self.schema.time}' should be a time, got {bad.cell!r:.60}; correct it"
             ) from None
         return np.asarray(~(times <= self.after_time))
-
-
-def _take(batch: RowBatch, rows: NDArray[np.bool_]) -> RowBatch:
-    at = np.flatnonzero(rows).tolist()
-    columns: dict[str, Cells] = {
-        name: cells[rows] if isinstance(cells, np.ndarray) else [cells[i] for i in at]
-        for name, cells in batch.columns.items()
-    }
-    return RowBatch(batch.lines[rows], columns)
 
 
 def learn_later_file(

@@ -123,8 +123,7 @@ def _note_on_title(above: int) -> str:
 
 def _header(source: Source, line: int, cells: Sequence[str]) -> list[str]:
     """Return the columns' names, or say what is wrong with them; "" for those without one."""
-    if len(cells) > MAX_COLUMNS:
-        raise DataError(f"{source.at(line)}: {len(cells):,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
+    _require_width(source, line, len(cells))
     names = [cell.strip() for cell in cells]
     if not any(names):
         raise DataError(f"{source.at(line)}: the header is empty; name the columns in the first line")
@@ -146,11 +145,13 @@ def _header(source: Source, line: int, cells: Sequence[str]) -> list[str]:
 def _number_columns(source: Source, found: HeaderLine) -> list[str]:
     """Return names for the columns of a file without a header: c1, c2, ..."""
     width = len(next(csv.reader([found.text], delimiter=found.delimiter)))
-    if width > MAX_COLUMNS:
-        raise DataError(
-            f"{source.at(found.above + 1)}: {width:,} columns, where {MAX_COLUMNS:,} are allowed; leave some out"
-        )
+    _require_width(source, found.above + 1, width)
     return [f"c{place}" for place in range(1, width + 1)]
+
+
+def _require_width(source: Source, line: int, width: int) -> None:
+    if width > MAX_COLUMNS:
+        raise DataError(f"{source.at(line)}: {width:,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
 
 
 class _Section(NamedTuple):

@@ -54,20 +54,20 @@ def _sort(source: Source, batches: Sequence[RowBatch]) -> list[RowBatch]:
 
 def reorder(everything: FirstRows, batches: Sequence[RowBatch], order: NDArray[np.int64]) -> list[RowBatch]:
     """Return the rows of batches, which are in `everything`, in another order, in batches of the same sizes."""
-    columns = {name: _take(cells, order) for name, cells in everything.columns.items()}
-    ends = np.cumsum([len(batch.lines) for batch in batches])
-    return [
-        RowBatch(everything.lines[order[b - len(batch.lines) : b]], _cut(columns, b - len(batch.lines), b))
-        for b, batch in zip(ends.tolist(), batches, strict=True)
-    ]
+    whole = take_rows(RowBatch(everything.lines, everything.columns), order)
+    ends = np.cumsum([len(batch.lines) for batch in batches]).tolist()
+    return [take_rows(whole, slice(b - len(batch.lines), b)) for b, batch in zip(ends, batches, strict=True)]
 
 
-def _take(cells: Cells, order: NDArray[np.int64]) -> Cells:
-    return cells[order] if isinstance(cells, np.ndarray) else [cells[k] for k in order.tolist()]
+def take_rows(batch: RowBatch, rows: slice | NDArray[np.int64]) -> RowBatch:
+    """Return some rows of a batch: a slice of them, or those with these numbers, in their order."""
 
+    def take(cells: Cells) -> Cells:
+        if isinstance(rows, slice):
+            return cells[rows]
+        return cells[rows] if isinstance(cells, np.ndarray) else [cells[k] for k in rows.tolist()]
 
-def _cut(columns: dict[str, Cells], a: int, b: int) -> dict[str, Cells]:
-    return {name: cells[a:b] for name, cells in columns.items()}
+    return RowBatch(batch.lines[rows], {name: take(cells) for name, cells in batch.columns.items()})
 
 
 def load_rows(source: Source, rounds: int) -> tuple[list[str], Rows, Schema]:

@@ -40,20 +40,13 @@ def unpack(reader: VerifiedReader, compression: str, name: str) -> Any:
 
 def _only_member(reader: VerifiedReader, name: str) -> IO[bytes]:
     """Return the one file of a zip archive."""
-    archive = zipfile.ZipFile(_Seekable(reader))
+    archive = zipfile.ZipFile(io.BytesIO(reader.readall() or b""))  # which is read from its end
     members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
     if len(members) != 1:
         raise DataError(f"{name}: {len(members)} files inside, where one is needed; unpack it and name the file")
     if members[0].flag_bits & 1:
         raise DataError(f"{name}: what is inside is encrypted; unpack it first")
     return archive.open(members[0])
-
-
-class _Seekable(io.BytesIO):
-    """The bytes of a zip archive, which is read from its end."""
-
-    def __init__(self, reader: VerifiedReader) -> None:
-        super().__init__(reader.readall() or b"")
 
 
 def decode_wide(file: IO[bytes], encoding: str) -> tuple[IO[bytes], str]:

@@ -57,8 +57,18 @@ class VerifiedFile:
         return piece
 
     def read_at(self, first: int, count: int) -> bytes:
-        """Return some bytes, fewer at the end; not compared with what was digested."""
-        return self._read(first, max(0, min(count, self.size - first)))
+        """Return some bytes as they are now, fewer at the end; not compared with what was digested."""
+        parts, count = bytearray(), max(0, min(count, self.size - first))
+        try:
+            self._file.seek(first)
+            while len(parts) < count:
+                some = self._file.read(count - len(parts))
+                if not some:
+                    raise self._change_error()
+                parts += some
+        except OSError as error:
+            raise InputError(f"{self.name} cannot be read ({(error.strerror or str(error)).lower()})") from None
+        return bytes(parts)
 
     def grew(self) -> bool:
         """Whether the file is longer than when it was opened."""
@@ -73,20 +83,6 @@ class VerifiedFile:
         same = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
         if any(getattr(now, what) != getattr(self._then, what) for what in same):
             raise self._change_error()
-
-    def _read(self, first: int, count: int) -> bytes:
-        """Return bytes as they are now."""
-        parts = bytearray()
-        try:
-            self._file.seek(first)
-            while len(parts) < count:
-                some = self._file.read(count - len(parts))
-                if not some:
-                    raise self._change_error()
-                parts += some
-        except OSError as error:
-            raise InputError(f"{self.name} cannot be read ({(error.strerror or str(error)).lower()})") from None
-        return bytes(parts)
 
     def _change_error(self) -> DataError:
         return DataError(
