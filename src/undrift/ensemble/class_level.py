@@ -12,6 +12,7 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._typing import Arrays, Matrix, Vector
+from undrift.ensemble.mixer import weights_of
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import (
     CLASS_CANDIDATES,
@@ -97,8 +98,7 @@ class ClassLevel:
     @property
     def weights(self) -> Vector:
         """Weights of the candidates for the coming round; they sum to 1."""
-        w = np.exp(self._part("log_weights"))
-        return np.asarray(w / np.sum(w))
+        return weights_of(self._part("log_weights"))
 
     @property
     def losses(self) -> Vector:

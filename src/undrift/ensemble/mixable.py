@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
-from undrift.ensemble.mixer import Mixer
-from undrift.errors import InputError
+from undrift.ensemble.mixer import Mixer, log_prior, weights_of
 from undrift.kernels.layout import MixerArguments
 from undrift.losses import log_softmax
 
@@ -90,11 +89,9 @@ class MixableProbabilities:
 
     def begin(self, prior: ArrayLike) -> None:
         """Start with these weights, positive numbers of any sum, one for each member."""
-        p = _check.finite_array(self, "prior", prior, (None,))
-        if not len(p) or not (p > 0.0).all():
-            raise InputError(f"{_check.name_of(self)}: prior must be positive for every member, got {p.tolist()}")
-        self._log_prior = np.log(p) - np.log(np.sum(p))
-        self._log_weights, self._losses, self._rounds = self._log_prior.copy(), np.zeros(len(p)), np.zeros(1)
+        self._log_prior = log_prior(self, prior)
+        self._log_weights, self._losses = self._log_prior.copy(), np.zeros(len(self._log_prior))
+        self._rounds = np.zeros(1)
 
     def predict(self, E: Matrix) -> Matrix:
         """Return the logarithms of the mixture's probabilities (rows, K) from the members' logits (rows, N, K)."""
@@ -120,8 +117,7 @@ class MixableProbabilities:
     @property
     def weights(self) -> Vector:
         """The members' weights for the coming round; they sum to 1."""
-        w = np.exp(self._log_weights)
-        return np.asarray(w / np.sum(w))
+        return weights_of(self._log_weights)
 
     @property
     def losses(self) -> Vector:

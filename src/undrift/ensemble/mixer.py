@@ -41,14 +41,11 @@ class Mixer:
 
     def begin(self, prior: ArrayLike) -> None:
         """Start with these weights, positive numbers of any sum; the members' number is theirs."""
-        p = _check.finite_array(self, "prior", prior, (None,))
-        if not len(p) or not (p > 0.0).all():
-            raise InputError(f"{_check.name_of(self)}: prior must be positive for every member, got {p.tolist()}")
-        self._log_prior = np.log(p) - np.log(np.sum(p))
+        self._log_prior = log_prior(self, prior)
         self._arrays = {
             "log_weights": self._log_prior.copy(),
-            "losses": np.zeros(len(p)),
-            "charged": np.zeros(len(p)),
+            "losses": np.zeros(len(self._log_prior)),
+            "charged": np.zeros(len(self._log_prior)),
             "rate": np.zeros(len(MixerState)),
         }
 
@@ -125,6 +122,14 @@ class Mixer:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         return f"{type(self).__name__}({given})"
+
+
+def log_prior(who: object, prior: ArrayLike) -> Vector:
+    """Return the logarithms of positive numbers of any sum, divided by it."""
+    p = _check.finite_array(who, "prior", prior, (None,))
+    if not len(p) or not (p > 0.0).all():
+        raise InputError(f"{_check.name_of(who)}: prior must be positive for every member, got {p.tolist()}")
+    return np.asarray(np.log(p) - np.log(np.sum(p)))
 
 
 def weights_of(log_weights: Vector) -> Vector:

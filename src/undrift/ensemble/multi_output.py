@@ -15,9 +15,10 @@ from undrift._internal import thread_lock
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.ensemble.ensemble import Ensemble
 from undrift.ensemble.mixer import Mixer
+from undrift.ensemble.stacked_members import HintedMembers
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
-from undrift.kernels.definitions import INFORMATION, Hint
+from undrift.kernels.definitions import INFORMATION
 from undrift.learners import DiscountedVAW, Learner, Zero
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.save_point import SavePoint
@@ -30,7 +31,6 @@ from undrift.learners.serializable import (
     restore,
     with_prefix,
 )
-from undrift.learners.vaw import HINTS
 
 BLOCK = 256
 """Rounds advanced at a time: answers of all members for all outputs are kept for so many."""
@@ -65,16 +65,14 @@ class SharedOutputs:
     def __init__(self, members: Sequence[Learner], mixer: Mixer, prior: Vector, dim: int, outputs: int) -> None:
         vaw = [one for one in members if isinstance(one, DiscountedVAW)]
         self.members, self.dim = len(members), dim
-        leaders = list(dict.fromkeys((one.beta, one.reg) for one in vaw))
+        self._hinted = HintedMembers(vaw)
         self._at = np.array([i for i, one in enumerate(members) if isinstance(one, DiscountedVAW)])
-        self._leader = np.array([leaders.index((one.beta, one.reg)) for one in vaw])
-        self._hint = np.array([HINTS.index(one.hint) for one in vaw])
-        self._beta, reg = np.array(leaders).T.copy()
+        self._beta, reg = self._hinted.beta, self._hinted.reg
         at = INFORMATION.slices(dim=dim)
-        self.information = np.zeros((len(leaders), layout.length(dim), 1))
+        self.information = np.zeros((len(reg), layout.length(dim), 1))
         self.information[:, at["inverse_pivots"], 0] = 1.0 / reg[:, None]
         self.information[:, at["energy"], 0] = reg[:, None]
-        self.theta = np.zeros((len(leaders), dim, outputs))
+        self.theta = np.zeros((len(reg), dim, outputs))
         self.last = np.zeros(outputs)
         """The last label of every output, which hints "last" follow."""
         self.mixers = [mixer.clone() for _ in range(outputs)]
@@ -122,14 +120,8 @@ class SharedOutputs:
 
     def _answer(self, m: Matrix, h: Matrix, last: Vector) -> Matrix:
         """Return the members' predictions of one output (rows, members): VAW by its hint from the leader's m and h."""
-        m, h = np.ascontiguousarray(m[:, self._leader]), np.ascontiguousarray(h[:, self._leader])
-        hints = np.zeros_like(m)
-        hints[:, self._hint == Hint.LAST] = last[:, None]
-        hints[:, self._hint == Hint.RIDGE] = m[:, self._hint == Hint.RIDGE]
-        yhat, stability = np.empty_like(m), np.empty_like(m)
-        kernels.hinted_predictions(m, h, hints, np.zeros(len(m)), yhat, stability)
         E = np.zeros((len(m), self.members))
-        E[:, self._at] = yhat
+        E[:, self._at] = self._hinted.answer(m, h, last, np.zeros(len(m))).yhat
         return E
 
     def arrays(self) -> Arrays:

@@ -91,12 +91,8 @@ class DiscountedLeaders:
     """
 
     def __init__(self, beta: Vector, reg: Vector, dim: int) -> None:
-        self.beta, self.reg, self.dim = beta, reg, dim
+        self.beta, self.dim = beta, dim
         self.state = layout.fresh(dim, reg)
-
-    def restart(self) -> None:
-        """Forget every round."""
-        layout.restart(self.state, self.dim, self.reg)
 
     def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> tuple[Matrix, Matrix]:
         """Return the leaders' predictions m and leverages h, (rows, discounts), of rows that might come next."""
@@ -113,25 +109,45 @@ class DiscountedLeaders:
         return m, h
 
 
+class HintedMembers:
+    """Which leader each member that is discounted VAW follows, and its hint.
+
+    Members that differ in their hint alone follow one leader, with its discount and ridge in `beta` and `reg`.
+    """
+
+    def __init__(self, learners: Sequence[DiscountedVAW]) -> None:
+        leaders = list(dict.fromkeys((one.beta, one.reg) for one in learners))
+        self.beta, self.reg = np.array(leaders).T.copy()
+        self.leader = np.array([leaders.index((one.beta, one.reg)) for one in learners], dtype=np.int64)
+        self.hint = np.array([HINTS.index(one.hint) for one in learners], dtype=np.int64)
+
+    def answer(self, m: Matrix, h: Matrix, last: Vector, y: Vector, weight: Matrix | None = None) -> MemberPredictions:
+        """Return the members' predictions and stability from their leaders' m and h, by their hints."""
+        m, h = m.take(self.leader, axis=1), h.take(self.leader, axis=1)
+        hints = np.zeros_like(m)
+        hints[:, self.hint == Hint.LAST] = last[:, None]
+        hints[:, self.hint == Hint.RIDGE] = m[:, self.hint == Hint.RIDGE]
+        yhat, stability = np.empty_like(m), np.empty_like(m)
+        kernels.hinted_predictions(m, h, hints, y, yhat, stability)
+        if weight is not None:
+            stability = np.where(weight == 1.0, stability, exact_stability(m, h, hints, y[:, None], weight))
+        return MemberPredictions(yhat, stability)
+
+
 class VAWStack(Stack):
-    """Members that are discounted VAW. Those that differ in their hint alone follow one leader."""
+    """Members that are discounted VAW."""
 
     def __init__(self, learners: Sequence[DiscountedVAW], dim: int) -> None:
-        self.learners, self.dim = list(learners), dim
-        leaders = list(dict.fromkeys((one.beta, one.reg) for one in learners))
-        self._leader = np.array([leaders.index((one.beta, one.reg)) for one in learners], dtype=np.int64)
-        self._leaders = DiscountedLeaders(
-            np.array([beta for beta, _ in leaders]), np.array([reg for _, reg in leaders]), dim
-        )
+        self.learners, self.dim, self._hinted = list(learners), dim, HintedMembers(learners)
+        self._leaders = DiscountedLeaders(self._hinted.beta, self._hinted.reg, dim)
         self._last = np.zeros(1)
-        self._hint = np.array([HINTS.index(one.hint) for one in learners], dtype=np.int64)
 
     def kernel(
         self, members: Indices, stability: Vector, mixer: MixerArguments, lock: kernels.Lock
     ) -> kernels.EnsembleKernel:
         """Return whole rounds in one call."""
         leader, hint = np.full(len(stability), -1, dtype=np.int64), np.zeros(len(stability), dtype=np.int64)
-        leader[members], hint[members] = self._leader, self._hint
+        leader[members], hint[members] = self._hinted.leader, self._hinted.hint
         return kernels.EnsembleKernel(
             binary=False,
             state=self._leaders.state,
@@ -148,28 +164,14 @@ class VAWStack(Stack):
     def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return predictions (rows, members)."""
         m, h = self._leaders.predict(Z, first, elapsed)
-        return self._apply_hints(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
+        return self._hinted.answer(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
 
     def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds."""
         m, h = self._leaders.play(Z, y, first, context)
         last = np.concatenate((self._last, y[:-1]))
         self._last[0] = y[-1]
-        return self._apply_hints(m, h, last, y, None if context.weight is None else context.weight[:, None])
-
-    def _apply_hints(
-        self, m: Matrix, h: Matrix, last: Vector, y: Vector, weight: Matrix | None = None
-    ) -> MemberPredictions:
-        """Return the members' predictions and stability from their leaders' m and h, by their hints."""
-        m, h = m.take(self._leader, axis=1), h.take(self._leader, axis=1)
-        hints = np.zeros_like(m)
-        hints[:, self._hint == Hint.LAST] = last[:, None]
-        hints[:, self._hint == Hint.RIDGE] = m[:, self._hint == Hint.RIDGE]
-        yhat, stability = np.empty_like(m), np.empty_like(m)
-        kernels.hinted_predictions(m, h, hints, y, yhat, stability)
-        if weight is not None:
-            stability = np.where(weight == 1.0, stability, exact_stability(m, h, hints, y[:, None], weight))
-        return MemberPredictions(yhat, stability)
+        return self._hinted.answer(m, h, last, y, None if context.weight is None else context.weight[:, None])
 
     def arrays(self) -> Arrays:
         """Return the state."""
@@ -178,7 +180,7 @@ class VAWStack(Stack):
     def members(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, with the states they have now."""
         found: list[Learner] = []
-        for learner, leader in zip(self.learners, self._leader, strict=True):
+        for learner, leader in zip(self.learners, self._hinted.leader, strict=True):
             one = learner.clone_with_state(self._leaders.state, int(leader), self.dim, first)
             one._last[...] = self._last
             found.append(one)

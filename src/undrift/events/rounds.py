@@ -27,8 +27,8 @@ Found = Iterator[tuple[EventKind, str]]
 class ErrorWatch:
     """Signed errors and their size, each ranked among the last ones."""
 
-    def __init__(self, rows_between_alarms: float, what: str = "the positive label") -> None:
-        each, self._what = 3.0 * rows_between_alarms, what
+    def __init__(self, rows_between_alarms: float) -> None:
+        each = 3.0 * rows_between_alarms
         self._signed, self._size = RankScores(), RankScores()
         self._above, self._below, self._larger = RiseTest(each), RiseTest(each), RiseTest(each)
 

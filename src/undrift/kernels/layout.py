@@ -57,25 +57,15 @@ def fresh(dim: int, reg: Vector, lanes: int | None = None) -> State:
     """Return the state of len(reg) learners before their first round: A = reg I, leader 0."""
     if lanes is None:
         lanes = 1 if len(reg) <= 2 else LANES
-    state = aligned_zeros(-(-len(reg) // lanes), length(dim), lanes)
-    _set_ridge(state, dim, reg)
-    return state
-
-
-def restart(state: State, dim: int, reg: Vector) -> None:
-    """Make a state what `fresh` would return."""
-    state[...] = 0.0
-    _set_ridge(state, dim, reg)
-
-
-def _set_ridge(state: State, dim: int, reg: Vector) -> None:
-    """Set A = reg I in a state of zeros; lanes without a learner hold A = I with energy 0, which harms nothing."""
-    groups, _, lanes = state.shape
+    groups = -(-len(reg) // lanes)
+    state = aligned_zeros(groups, length(dim), lanes)
+    # Lanes without a learner hold A = I with energy 0, which harms nothing.
     inverse_pivots, energy = np.ones(groups * lanes), np.zeros(groups * lanes)
     inverse_pivots[: len(reg)], energy[: len(reg)] = 1.0 / np.asarray(reg), reg
     at = INFORMATION.slices(dim=dim)
     state[:, at["inverse_pivots"], :] = inverse_pivots.reshape(groups, 1, lanes)
     state[:, at["energy"], :] = energy.reshape(groups, 1, lanes)
+    return state
 
 
 def column(state: State, i: int) -> Vector:

@@ -182,7 +182,7 @@ class Learner(Serializable):
         """
         if not isinstance(served, ServedPrediction):
             raise InputError(f"{_check.name_of(self)}: tell takes what ask returned, got {_check.describe(served)}")
-        serial = self._check_served(served)
+        serial = self._pending.check(self, served, self._fingerprint, self.served_rows)
         context = self._check_context(1, weight=weight)
         missing = isinstance(y, (float, np.floating)) and math.isnan(y)
         label = math.nan if missing else float(self._labels([y], 1)[0])
@@ -520,10 +520,6 @@ class Learner(Serializable):
         within = np.abs(record) <= _check.LIMIT
         size = 1 + self.outputs + (self.dim or 0)
         return len(record) == size and bool((within | (self.accepts_nan & np.isnan(record))).all())
-
-    def _check_served(self, served: ServedPrediction) -> int:
-        """Return the serial number of a record that waits here; refuse all others."""
-        return self._pending.check(self, served, self._fingerprint, self.served_rows)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)

@@ -16,6 +16,7 @@ from undrift.learners.served import ServedPrediction
 from undrift.losses import Loss, log_softmax, softmax
 
 MOST_CLASSES = 1000
+"""Classes of one model."""
 
 
 class ClassLearner(Learner):

@@ -212,10 +212,6 @@ class PendingRecords:
         elapsed = self.time_before(serial)
         return ORDINARY if weight == elapsed == 1.0 else RowContext(np.array([weight]), np.array([elapsed]))
 
-    def delay(self, serial: int) -> int | None:
-        """Return the delay of a scheduled label's own, if it has one."""
-        return self._delays.get(serial)
-
     def due(self, served: int, delay: int = 0) -> list[tuple[int, float]]:
         """Return the scheduled labels to be settled when so many rows were served, oldest first.
 
@@ -246,10 +242,10 @@ class PendingRecords:
             numbers.pop(serial, None)
         del self._records[serial]
 
-    def discard(self, serial: int, *, learned: bool = False) -> None:
-        """Forget a record, if it waits; `learned` if `unlearned` counts it still."""
+    def discard(self, serial: int) -> None:
+        """Forget a record, if it waits."""
         if serial in self._records:
-            (self.settle if learned else self.close)(serial)
+            self.close(serial)
 
     def release(self, serial: int) -> Vector:
         """Return a record that is kept elsewhere until its label is known, and keep it here no longer."""
@@ -335,28 +331,28 @@ class PendingRecords:
         try:
             totals, heads, records = (arrays[f"{PREFIX}{name}"] for name in ("totals", "heads", "records"))
             weights, delays = arrays.get(WEIGHTS, np.ones((len(heads), 2))), arrays.get(DELAYS, -np.ones(len(heads)))
-            _require(
+            require(
                 len(arrays) == 3 + (WEIGHTS in arrays) + (DELAYS in arrays)
                 and totals.shape == (2,)
                 and heads.shape[1:] == (4,)
             )
-            _require(records.ndim == 1 and weights.shape == (len(heads), 2) and delays.shape == (len(heads),))
-            _require(all(one.dtype == np.float64 for one in (totals, heads, records, weights, delays)))
-            _require(bool(((delays >= -1.0) & (delays <= MOST_ROWS) & (delays % 1.0 == 0.0)).all()))
-            _require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
-            _require(bool(np.isfinite(totals).all() and np.isfinite(heads).all()))
+            require(records.ndim == 1 and weights.shape == (len(heads), 2) and delays.shape == (len(heads),))
+            require(all(one.dtype == np.float64 for one in (totals, heads, records, weights, delays)))
+            require(bool(((delays >= -1.0) & (delays <= MOST_ROWS) & (delays % 1.0 == 0.0)).all()))
+            require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
+            require(bool(np.isfinite(totals).all() and np.isfinite(heads).all()))
             serials, codes, labels, sizes = heads.T
             whole = np.concatenate((totals[:1], serials, codes, sizes))
-            _require(bool((whole % 1.0 == 0.0).all() and (whole >= 0.0).all() and (whole <= MOST_ROWS).all()))
-            _require(bool((np.diff(serials, prepend=0.0) > 0.0).all() and (codes <= SCHEDULED_WITHOUT_LABEL).all()))
-            _require(sizes.sum() == len(records) and len(heads) <= totals[0])
-            _require(not len(heads) or serials[-1] <= rounds + totals[0])
-            _require(bool((np.abs(labels) <= _check.LIMIT).all()))
+            require(bool((whole % 1.0 == 0.0).all() and (whole >= 0.0).all() and (whole <= MOST_ROWS).all()))
+            require(bool((np.diff(serials, prepend=0.0) > 0.0).all() and (codes <= SCHEDULED_WITHOUT_LABEL).all()))
+            require(sizes.sum() == len(records) and len(heads) <= totals[0])
+            require(not len(heads) or serials[-1] <= rounds + totals[0])
+            require(bool((np.abs(labels) <= _check.LIMIT).all()))
             at = 0
             rest = np.column_stack([weights, delays]).tolist()
             for (serial, code, label, size), (weight, elapsed, delay) in zip(heads.tolist(), rest, strict=True):
                 record = records[at : at + int(size)].copy()
-                _require(fits(record))
+                require(fits(record))
                 pending.add(int(serial), record, elapsed)
                 if code != NO_LABEL:
                     own = None if delay < 0.0 else int(delay)
@@ -368,6 +364,7 @@ class PendingRecords:
         return pending
 
 
-def _require(fine: bool) -> None:
+def require(fine: bool) -> None:
+    """Raise ValueError for numbers of a file that cannot be: whoever reads the file says of what."""
     if not fine:
         raise ValueError

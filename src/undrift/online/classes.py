@@ -19,11 +19,12 @@ from undrift.ensemble.class_level import ClassLevel
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_ROUNDS
+from undrift.learners.class_learner import MOST_CLASSES
 from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.learners.serializable import below_prefix, fill_arrays, merge_parts, number_items, with_prefix
 from undrift.online.columns import FeatureColumns
 from undrift.online.core import Core, CoreAnswers
-from undrift.online.labels import MOST_CLASSES, ClassLabels
+from undrift.online.labels import ClassLabels
 from undrift.online.plan import PlanSettings
 
 NO_WIDTH = -1.0

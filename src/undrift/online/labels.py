@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError
+from undrift.learners.class_learner import MOST_CLASSES
 
 Label = bool | int | float | str
 """A label as it was given."""
-MOST_CLASSES = 1000
-"""Classes of one model."""
 NUMPY_NUMBERS = frozenset(np.dtype(code).type for code in "bhilqBHILQefd")
 """Types of NumPy's real numbers; by their base classes a time span is a number, too."""
 

@@ -57,26 +57,14 @@ class Clause(NamedTuple):
 def at_most(name: str, value: Fraction, limit: Fraction, text: str, *, strict: bool = False) -> Clause:
     """Clause value <= limit (or <)."""
     holds = value < limit if strict else value <= limit
-    return Clause(
-        name,
-        holds,
-        exact.nearest_float(value),
-        exact.nearest_float(limit),
-        exact.log_ratio(max(limit, Fraction(0)), value),
-        text,
-    )
+    margin = exact.log_ratio(max(limit, Fraction(0)), value)
+    return Clause(name, holds, exact.nearest_float(value), exact.nearest_float(limit), margin, text)
 
 
 def at_least(name: str, value: Fraction, limit: Fraction, text: str) -> Clause:
     """Clause value >= limit."""
-    return Clause(
-        name,
-        value >= limit,
-        exact.nearest_float(value),
-        exact.nearest_float(limit),
-        exact.log_ratio(value, limit),
-        text,
-    )
+    margin = exact.log_ratio(value, limit)
+    return Clause(name, value >= limit, exact.nearest_float(value), exact.nearest_float(limit), margin, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ known only from this package's own learners, which are played again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +19,7 @@ from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_context import RowContext, check_context
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import (
+    WHO,
     add_exactly,
     add_sizes,
     check_columns,
@@ -32,15 +32,12 @@ from undrift.regret._input import (
     moves,
 )
 from undrift.regret.class_certificate import certify_classes
-from undrift.regret.composite import ReferenceLearners, certify_composite
+from undrift.regret.composite import Comparator, ReferenceLearners, certify_composite
 from undrift.regret.d2d import ROUNDING, Certificate, add_certificates, d2d_terms
 from undrift.regret.restarted import Restarted
 from undrift.template import Certifiable, Composite, Template
 from undrift.trace import Trace
 
-Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
-"""Comparators (T, d) or one (d,); or a function of rows and labels that returns them, such as `comparators.fixed`."""
-WHO = "certify"
 GROUP, PARTS, FEW = 4096, 8, 16
 """Comparators in a row that are looked at together; into how many groups they are split; how few are not."""
 

@@ -24,11 +24,10 @@ from undrift.learners import DiscountedSoftmax
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.losses import log_softmax, softmax
-from undrift.regret._input import add_exactly, add_sizes, check_same_learner, check_whole
+from undrift.regret._input import WHO, add_exactly, add_sizes, check_same_learner, check_whole
 from undrift.regret.d2d import Certificate
 from undrift.trace import Trace
 
-WHO = "certify"
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 """Share of the sizes that are added up that rounding may have taken away from a comparator's charge."""
 STATE_ROUNDING = 1e-7

@@ -19,19 +19,19 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.learners.base import Learner
 from undrift.losses import Logistic, Loss
-from undrift.regret._input import check_comparator, check_same_learner, check_stream, check_whole, margins, moves
+from undrift.regret._input import WHO, check_comparator, check_same_learner, check_stream, check_whole, margins, moves
 from undrift.regret.d2d import Certificate
 from undrift.regret.remembered import AFFORDABLE
 from undrift.template import Composite, Designed, Leaf
 from undrift.trace import Trace
 
-WHO = "certify"
 SECONDS = 25.0
 """What the leaves of a certificate may take together, about; of more, evenly spaced ones are certified."""
 ROUND_SECONDS, SQUARE_SECONDS, LOSS_SECONDS = 5e-6, 1.4e-9, 2e-8
 """Seconds of a leaf's round, of the square of its columns, and of a logistic loss, of which every move asks for one a
 round."""
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
+"""Comparators (T, d) or one (d,); or a function of rows and labels that returns them, such as `comparators.fixed`."""
 
 
 class ReferenceLearners:

@@ -58,7 +58,8 @@ def stretches_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float) -> L
         potential[a] = reg
         held = held or bool(len(best.force))
     limit = margin * (1.0 + 1e-12) if held else math.inf
-    return _leaf(f"best of each stretch(reg={reg:g})", Z, y, u, loss, math.inf, limit, yhat, stability, potential)
+    template = Template(1.0, movement=math.inf, loss=loss, limit=limit)
+    return Leaf(f"best of each stretch(reg={reg:g})", template, Z, y, Trace(yhat, stability, potential), u)
 
 
 def _stay_at_zero(Z: Matrix, y: Vector, loss: Loss) -> Minimum:
@@ -92,7 +93,7 @@ def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, around: Matrix | None
     potential[:1] = reg
     stability = np.einsum("td,td->t", slopes, reference) + price
     name = f"{'path of its own' if around is None else 'smooth path'}(tau={tau:.3g}, reg={reg:.3g})"
-    return _leaf(name, Z, y, u, loss, tau, math.inf, predicted, stability, potential)
+    return Leaf(name, Template(1.0, movement=tau, loss=loss), Z, y, Trace(predicted, stability, potential), u)
 
 
 def _balance(a: float, b: float) -> float:
@@ -107,19 +108,3 @@ def _widest(Z: Matrix, u: Vector) -> float:
 def _length(total: Vector, terms: Matrix) -> float:
     """Return the length of a sum over rounds, at most: its rounding included."""
     return float(np.linalg.norm(total)) + SUMMATION * math.sqrt(len(terms)) * float(np.abs(terms).sum())
-
-
-def _leaf(
-    name: str,
-    Z: Matrix,
-    y: Vector,
-    u: Matrix,
-    loss: Loss,
-    tau: float,
-    limit: float,
-    yhat: Vector,
-    stability: Vector,
-    potential: Vector,
-) -> Leaf:
-    template = Template(1.0, movement=tau, loss=loss, limit=limit)
-    return Leaf(name, template, Z, y, Trace(yhat, stability, potential), u)

@@ -33,6 +33,7 @@ from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import LabelContext
 from undrift.learners.row_context import WEIGHT_LIMIT
+from undrift.learners.served import require
 from undrift.trees.boosted import Forest, make_forest
 from undrift.trees.refit import BLOCK, LEAVES, ForestPlan, ForestRefit, RefitSchedule, RowBuffer, Work
 
@@ -229,11 +230,11 @@ class Forests:
             raise ModelFileError("the saved forests cannot be used") from None
 
     def _load(self, arrays: Arrays, rounds: int) -> None:
-        _require(all(array.dtype == np.float64 and bool(np.isfinite(array).all()) for array in arrays.values()))
+        require(all(array.dtype == np.float64 and bool(np.isfinite(array).all()) for array in arrays.values()))
         context, counts = arrays.pop("context"), arrays.pop("counts")
         first, count = (int(one) for one in counts)
-        _require(context.shape == self._context.shape and [first, count] == counts.tolist() and first >= 0)
-        _require(count == rounds and bool(context[len(LabelContext)] >= 0.0))
+        require(context.shape == self._context.shape and [first, count] == counts.tolist() and first >= 0)
+        require(count == rounds and bool(context[len(LabelContext)] >= 0.0))
         names = self.plan.names
         if f"{names[0]}.base" in arrays:
             parts = [(arrays.pop(f"{name}.base"), arrays.pop(f"{name}.nodes")) for name in names]
@@ -242,24 +243,19 @@ class Forests:
         self._schedule.load(arrays.pop("schedule"), count, bool(self._grown))
         rows, labels = arrays.pop("rows", np.empty((0, self.width))), arrays.pop("labels", np.empty(0))
         weights = arrays.pop("weights", np.empty(0))
-        _require(rows.shape == (count - first, self.width) and labels.shape == weights.shape == (count - first,))
+        require(rows.shape == (count - first, self.width) and labels.shape == weights.shape == (count - first,))
         large = (np.abs(rows) > MOST_SIZE) & (rows != MISSING)
-        _require(not large.any() and not (np.abs(labels) > MOST_SIZE).any() and not (np.abs(context) > MOST_SIZE).any())
-        _require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
+        require(not large.any() and not (np.abs(labels) > MOST_SIZE).any() and not (np.abs(context) > MOST_SIZE).any())
+        require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
         self._buffer = RowBuffer(self.width, first)
         self._buffer.append(np.where(rows == MISSING, np.nan, rows), labels, weights)
-        _require(first == self._oldest)
-        _require(not arrays)
+        require(first == self._oldest)
+        require(not arrays)
         self._after_restore()
 
     def _read_forest(self, base: Vector, trees: NDArray[np.float64]) -> Forest:
         dim, score = base.tolist()
         header: store.Header = {"dim": int(dim), "boolean": False}
         forest = make_forest(header, {"base": np.array([score]), "labels": np.zeros(2), "trees": trees}, LEAVES)
-        _require(dim == forest.dim <= self.width)
+        require(dim == forest.dim <= self.width)
         return forest
-
-
-def _require(fine: bool) -> None:
-    if not fine:
-        raise ValueError
