@@ -8,7 +8,7 @@ import pytest
 
 from undrift.errors import InputError, UndriftWarning
 from undrift.optim import Objective, Problem, Tuning, core, o2nc, tune
-from undrift.optim.diagnostics import RegretMeter
+from undrift.optim.o2nc import RegretMeter
 from undrift.optim.stationarity import StationarityMeter
 
 BY_HAND = Tuning(gamma=0.01, gap1=0.1, gap2=0.01, nu=1e-3, clip_norm=0.05, c=1.0, noise=0.0)

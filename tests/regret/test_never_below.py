@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, drift_dual
-from undrift.learners.replay import _restart_cost
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, drift
+from undrift.learners.information import _restart_cost
 from undrift.losses import squared
-from undrift.regret import Template, certify, lower_bounds
-from undrift.regret.lower_bounds import path_leaf
+from undrift.regret import Template, certify, hindsight
+from undrift.regret.hindsight import path_leaf
 from undrift.regret.quadratic import quadratic_values, squared_losses
 from undrift.template import Observations
 
@@ -131,11 +131,11 @@ def test_sums_that_cancel_are_not_taken_at_their_rounded_value():
     Z, s = np.ones((3, 1)), np.array([1e16, 1.0, -1e16])
     leaf = path_leaf(Z, -s, np.zeros((3, 1)), squared)  # slopes at 0 are s
     assert leaf.trace.stability[0] >= 0.5 / leaf.trace.potential[0]
-    assert lower_bounds._length(np.zeros(1), s[:, None]) >= 1.0
+    assert hindsight._length(np.zeros(1), s[:, None]) >= 1.0
     nothing = np.zeros(3)
-    run = drift_dual._DriftRun(Z, nothing, nothing, nothing, Z, np.array([0]))
+    run = drift._DriftRun(Z, nothing, nothing, nothing, Z, np.array([0]))
     dear = np.array([1e34, 0.0, 0.0])  # so that the 1 counts beside the squares of s
-    assert drift_dual._dual_value(run, s, dear)[0] <= -1e34
+    assert drift._dual_value(run, s, dear)[0] <= -1e34
 
 
 def test_what_a_learner_held_before_it_started_afresh_is_paid_for():

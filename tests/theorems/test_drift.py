@@ -6,8 +6,8 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.learners import drift_dual
-from undrift.learners.drift_dual import least_path_cost
+from undrift.learners import drift
+from undrift.learners.drift import least_path_cost
 from undrift.losses import squared
 from undrift.regret import ReferenceLearners, certify, comparators
 from undrift.trace import Trace
@@ -152,11 +152,11 @@ def test_no_path_pays_less_than_the_dual_says_even_where_the_learner_is_wrong(mo
     rng = np.random.default_rng(9)
     Z, y = rng.normal(size=(30, 2)), rng.normal(size=30)
     _, least = exact_run(Z, y, 3.0, 0.1)
-    right = drift_dual._play
+    right = drift._play
     assert least_path_cost(0.1, 3.0, Z, y) == pytest.approx(least, rel=1e-12)
     for off in (1e-3, 0.1, 1.0):
         monkeypatch.setattr(
-            drift_dual, "_play", lambda *given, off=off: (run := right(*given))._replace(gains=run.gains * (1.0 + off))
+            drift, "_play", lambda *given, off=off: (run := right(*given))._replace(gains=run.gains * (1.0 + off))
         )
         assert least_path_cost(0.1, 3.0, Z, y) <= least * (1.0 + 1e-13)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from undrift.optim import Objective, Tuning, core, o2nc
-from undrift.optim.diagnostics import RegretMeter
+from undrift.optim.o2nc import RegretMeter
 from undrift.theory import adam_lemmas as lemmas
 
 

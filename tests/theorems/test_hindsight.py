@@ -8,7 +8,7 @@ import pytest
 from undrift.losses import logistic, sigmoid, squared
 from undrift.regret import HindsightLeaves, certify
 from undrift.regret.comparators import fixed, piecewise, smooth
-from undrift.regret.lower_bounds import path_leaf, stretches_leaf
+from undrift.regret.hindsight import path_leaf, stretches_leaf
 from undrift.run.finish.certificates import proven_share
 from undrift.trace import Trace
 

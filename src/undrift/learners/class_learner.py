@@ -1,4 +1,7 @@
-"""What the learners of several classes share: labels are class numbers, predictions logits of every class."""
+"""What the learners of several classes share: labels are class numbers, predictions logits of every class.
+
+`OneVsRest`, one binary learner for each class, is the cheap way to several classes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._internal import thread_lock
-from undrift._typing import Scalar, Vector
+from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.errors import InputError
-from undrift.learners.base import Learner, Prediction
+from undrift.learners.aioli import DiscountedAIOLI
+from undrift.learners.base import Columns, Learner, Prediction
+from undrift.learners.row_context import RowContext
+from undrift.learners.serializable import merge_parts
 from undrift.learners.served import ServedPrediction
 from undrift.losses import Loss, log_softmax, softmax
 
@@ -64,3 +70,80 @@ class ClassLearner(Learner):
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         logits = record[1 : 1 + self.outputs].copy()
         return ServedPrediction(logits, bool(record[0]), serial, record.copy(), self._fingerprint)
+
+
+class OneVsRest(ClassLearner):
+    r"""A `DiscountedAIOLI` for each class against all others; their log-odds are the logits.
+
+    Parameters
+    ----------
+    classes
+        Number of classes K; labels are 0 to K - 1.
+    beta, half_life, reg, bound, radius, curvature
+        As for `DiscountedAIOLI`.
+
+    Notes
+    -----
+    Guarantee `one-vs-rest`: the log-loss of every round is at most the sum of the K binary log-losses, each of which
+    has the guarantee of its `DiscountedAIOLI`. That is a weaker promise than `DiscountedSoftmax` makes, for
+    O(K d^2) time a round and memory in place of O(K^3 d^2).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(500, 2))
+    >>> y = np.argmax(Z @ [[3.0, 0.0, -3.0], [0.0, 3.0, -3.0]] + rng.gumbel(size=(500, 3)), axis=1)
+    >>> model = OneVsRest(3, beta=1.0, bound=4.0)
+    >>> trace = model.play(Z, y)
+    >>> int(np.argmax(model.predict([0.0, 2.0])))
+    1
+    """
+
+    supports = DiscountedAIOLI.supports
+
+    def __init__(
+        self,
+        classes: int = 3,
+        *,
+        beta: float | None = None,
+        half_life: float | None = None,
+        reg: float = 1.0,
+        bound: float | None = None,
+        radius: float | None = None,
+        curvature: float | None = None,
+    ) -> None:
+        self._prototype = DiscountedAIOLI(
+            beta=beta, half_life=half_life, reg=reg, bound=bound, radius=radius, curvature=curvature
+        )
+        super().__init__(classes=classes, **self._prototype.parameters)
+        self._learners: list[DiscountedAIOLI] = []
+
+    @property
+    def learners(self) -> list[DiscountedAIOLI]:
+        """The binary learners with the state they have now, one for each class; none before the first row."""
+        return [one.copy() for one in self._learners]
+
+    def _begin(self, dim: int) -> None:
+        self._learners = [self._prototype.clone() for _ in range(self.outputs)]
+        for one in self._learners:
+            one._fix_width(dim)
+            one.rounds, one._extra_age = self.rounds, self._extra_age
+
+    def _arrays(self) -> Arrays:
+        return merge_parts("class", [one._arrays() for one in self._learners])
+
+    def _min_array_size(self, dim: int) -> int:
+        return self.outputs * self._prototype._min_array_size(dim)
+
+    def _load_arrays(self, arrays: Arrays) -> None:
+        super()._load_arrays(arrays)
+        for one in self._learners:
+            one._adopt_arrays(self)
+
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Matrix:
+        return np.column_stack([one._predict(Z, elapsed) for one in self._learners])
+
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
+        signs = [np.where(y == k, 1.0, -1.0) for k in range(self.outputs)]
+        played = [one._advance(Z, sign, context).yhat for one, sign in zip(self._learners, signs, strict=True)]
+        return Columns(np.column_stack(played))

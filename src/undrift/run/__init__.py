@@ -6,11 +6,11 @@ from undrift._internal.stopping import Interrupted as Interrupted
 from undrift.run.finish.certificates import certify_run as certify_run
 from undrift.run.finish.certificates import replay_run as replay_run
 from undrift.run.finish.compare import FileComparison as FileComparison
+from undrift.run.finish.compare import LearnerResult as LearnerResult
 from undrift.run.finish.compare import compare_file as compare_file
 from undrift.run.finish.compare_runs import ComparedRun as ComparedRun
 from undrift.run.finish.compare_runs import RunsComparison as RunsComparison
 from undrift.run.finish.compare_runs import compare_runs as compare_runs
-from undrift.run.finish.comparison_table import LearnerResult as LearnerResult
 from undrift.run.finish.predict import Predictions as Predictions
 from undrift.run.finish.predict import predict_file as predict_file
 from undrift.run.finish.run_data import RunData as RunData
