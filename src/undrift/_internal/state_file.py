@@ -34,6 +34,8 @@ EARLIER = {"fleet.json": "fleet", "forecast.json": "forecast"}
 """What named the files of a folder before 0.3."""
 State = dict[str, Any]
 """What `run.json` holds."""
+Kinds = Mapping[str, type | tuple[type, ...]]
+"""What an object in `run.json` must have: of each name, the type of its value."""
 Found = TypeVar("Found")
 _CHECKSUM = re.compile(rb'("sha256": ")([0-9a-f]{64})(")')
 
@@ -102,6 +104,13 @@ def explain_damage(folder: Path, kind: str = "run", name: str = STATE) -> Iterat
         raise
     except (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(f"{folder / name}: damaged or edited ({_reason(error)}); {_afresh(kind)}") from None
+
+
+def require_kinds(found: Mapping[str, Any], kinds: Kinds, where: str = "") -> None:
+    """Raise TypeError or KeyError unless an object has values of these types; `where`: which one, for the message."""
+    for name, kind in kinds.items():
+        if not isinstance(found[name], kind):
+            raise TypeError(f"'{name}'{where} is {type(found[name]).__name__}")
 
 
 def _read_head(folder: Path, name: str = STATE) -> State:

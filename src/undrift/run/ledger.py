@@ -20,12 +20,13 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from undrift._internal.state_file import Kinds, require_kinds
 from undrift.run.read.source import Source
 
 LedgerEntry = dict[str, Any]
 """One file, pipe or service that was learned, in the form above."""
 
-_KINDS: dict[str, type | tuple[type, ...]] = {
+_KINDS: Kinds = {
     **dict.fromkeys(("path", "when", "by"), str),
     **dict.fromkeys(("sha256", "absolute"), (str, type(None))),
     "size": (int, type(None)),
@@ -78,9 +79,7 @@ def require_ledger(learned: Any) -> None:
     if not isinstance(learned, list) or not all(isinstance(entry, dict) for entry in learned):
         raise TypeError("'learned' must hold objects")
     for entry in learned:
-        for name, kind in _KINDS.items():
-            if not isinstance(entry[name], kind):
-                raise TypeError(f"'{name}' of what was learned is {type(entry[name]).__name__}")
+        require_kinds(entry, _KINDS, " of what was learned")
         for one in entry.get("earlier", ()):
             one["size"], one["sha256"]
 

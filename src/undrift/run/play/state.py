@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from undrift._internal.state_file import STATE, explain_damage, read_state
+from undrift._internal.state_file import STATE, Kinds, explain_damage, read_state, require_kinds
 from undrift.baselines import BASELINES
 from undrift.run.ledger import require_ledger
 from undrift.stream.settings import LONGEST_LAG, Settings
@@ -28,7 +28,7 @@ KEPT_VERSIONS = 5
 """Versions that are kept, by default: enough to go back over a working week of daily updates."""
 
 _TEXTS = ("parts", "features", "coefficients", "candidates", "notes")
-_KINDS: dict[str, type | tuple[type, ...]] = {
+_KINDS: Kinds = {
     **dict.fromkeys(("rows", "rounds", "batches", "version", "versions_made", "keep_versions"), int),
     "versions": list,
     **dict.fromkeys(("model", "trace"), (str, type(None))),
@@ -38,12 +38,12 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "latest": str,
     "journal": (dict, type(None)),
 }
-_JOURNAL_KINDS: dict[str, type | tuple[type, ...]] = {
+_JOURNAL_KINDS: Kinds = {
     "id": (str, type(None)),
     **dict.fromkeys(("sequence", "next_row"), int),
 }
 
-_VERSION_KINDS: dict[str, type | tuple[type, ...]] = {
+_VERSION_KINDS: Kinds = {
     **dict.fromkeys(("number", "rows", "rounds"), int),
     "parent": (int, type(None)),
     **dict.fromkeys(("when", "by", "path"), str),
@@ -51,7 +51,7 @@ _VERSION_KINDS: dict[str, type | tuple[type, ...]] = {
     "complete": bool,
     "files": (dict, type(None)),
 }
-_FILE_KINDS: dict[str, type | tuple[type, ...]] = {
+_FILE_KINDS: Kinds = {
     **dict.fromkeys(("state", "model", "trace"), str),
     "table": (str, type(None)),
     **dict.fromkeys(("rows", "columns"), int),
@@ -74,9 +74,7 @@ def settings_of(folder: Path, state: RunState) -> Settings:
 
 def _require_valid(state: RunState) -> None:
     """Raise TypeError or ValueError for a state that no run writes."""
-    for name, kind in _KINDS.items():
-        if not isinstance(state[name], kind):
-            raise TypeError(f"'{name}' is {type(state[name]).__name__}")
+    require_kinds(state, _KINDS)
     for name in (*_TEXTS, "classes"):
         if not all(isinstance(one, str) for one in state[name] or ()):
             raise TypeError(f"'{name}' must hold texts")
@@ -98,9 +96,8 @@ def _require_valid(state: RunState) -> None:
         raise ValueError("'parts' is empty")
     if min(state[name] for name in ("rows", "rounds", "batches")) < 0 or state["keep_versions"] < 1:
         raise ValueError("a count is negative")
-    for name, kind in _JOURNAL_KINDS.items() if state["journal"] is not None else ():
-        if not isinstance(state["journal"][name], kind):
-            raise TypeError(f"'{name}' of 'journal' is {type(state['journal'][name]).__name__}")
+    if state["journal"] is not None:
+        require_kinds(state["journal"], _JOURNAL_KINDS, " of 'journal'")
     require_ledger(state["learned"])
     if not state["learned"]:
         raise ValueError("'learned' is empty")
@@ -112,11 +109,9 @@ def _require_valid(state: RunState) -> None:
 def _require_versions(state: RunState) -> None:
     """Raise TypeError or ValueError for versions that no run keeps."""
     for version in state["versions"]:
-        for kinds, entry in ((_VERSION_KINDS, version), (_FILE_KINDS, version["files"])):
-            for name, kind in kinds.items() if entry is not None else ():
-                if not isinstance(entry[name], kind):
-                    raise TypeError(f"'{name}' of a version is {type(entry[name]).__name__}")
+        require_kinds(version, _VERSION_KINDS, " of a version")
         if version["files"] is not None:
+            require_kinds(version["files"], _FILE_KINDS, " of a version")
             _require_file_names(version["number"], version["files"])
     numbers = [version["number"] for version in state["versions"]]
     if numbers != sorted({*numbers}) or not all(0 < number <= state["versions_made"] for number in numbers):
