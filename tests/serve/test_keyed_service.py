@@ -22,10 +22,10 @@ KEYS = [f"key {k}" for k in range(7)]
 @pytest.fixture
 def small(monkeypatch):
     """Room for few keys, so that they are saved, dropped and read again all the time."""
-    monkeypatch.setattr("undrift.serve.keyed_models.KEYS_PER_SAVE", 2)
-    monkeypatch.setattr("undrift.serve.keyed_models.MOST_CHANGED", 3)
-    monkeypatch.setattr("undrift.serve.keyed_models.LOADED_BYTES", 1)
-    monkeypatch.setattr("undrift.serve.keyed_models.FEWEST_LOADED", 5)
+    monkeypatch.setattr("undrift.run.service.served_keys.KEYS_PER_SAVE", 2)
+    monkeypatch.setattr("undrift.run.service.served_keys.MOST_CHANGED", 3)
+    monkeypatch.setattr("undrift.run.service.served_keys.LOADED_BYTES", 1)
+    monkeypatch.setattr("undrift.run.service.served_keys.FEWEST_LOADED", 5)
 
 
 @pytest.fixture

@@ -29,9 +29,8 @@ NAMES = [f"x{j}" for j in range(4)]
 KEYS = [f"shop {k}" for k in range(40)]
 SERVE = """
 import sys
-from undrift.run.service import served_run
-from undrift.serve import keyed_models
-served_run.NUMBERS_PER_COMMIT, keyed_models.NUMBERS_PER_SAVE, keyed_models.MOST_CHANGED = 150, 20, 15
+from undrift.run.service import served_keys, served_run
+served_run.NUMBERS_PER_COMMIT, served_keys.NUMBERS_PER_SAVE, served_keys.MOST_CHANGED = 150, 20, 15
 from undrift.cli import main
 sys.argv = ["undrift", "serve", *sys.argv[1:]]
 main()

@@ -19,8 +19,7 @@ from undrift.run.service.journal import Journal
 from undrift.run.service.journaled_service import JournaledService
 from undrift.run.service.served_forecasts import ServedForecasts
 from undrift.run.service.served_models import Cell, Row
-from undrift.serve.rows import read_number
-from undrift.stream.cells import UnreadableCell, parse_times
+from undrift.stream.cells import LIMIT, UnreadableCell, parse_times
 
 MOST_ROWS = 10_000
 """Rows of one request, those that were learned before included."""
@@ -212,6 +211,15 @@ class ForecastService(JournaledService):
     def _list_series(self) -> str:
         names = ", ".join(f"'{name:.40}'" for name in self.plan.names[:5])
         return names if len(self.plan.names) <= 5 else f"{names} and {len(self.plan.names) - 5} more"
+
+
+def read_number(name: str, cell: Cell) -> float:
+    """Return a cell as a number, NaN for null."""
+    if cell is None:
+        return math.nan
+    if isinstance(cell, (int, float)) and abs(cell) <= LIMIT:
+        return float(cell)
+    raise InputError(f"'{name:.60}' must be a number of at most {LIMIT:g} in size, or null, got {cell!r:.60}")
 
 
 def show_time(seconds: int) -> str:

@@ -18,11 +18,12 @@ from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import Fleet, FleetRun
 from undrift.fleet.state_store import FleetMismatchError
-from undrift.run.fleet.plan import FleetPlan, read_plan, refuse_served
+from undrift.run.fleet.plan import FleetPlan, read_plan
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.rows_in_order import read_first_rows, reorder
 from undrift.run.read.source import Source
+from undrift.run.service.served_keys import commit_fleet_journal
 from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns
@@ -154,7 +155,6 @@ def _find_learned(folder: Folder, digest: str) -> list[LedgerEntry]:
     learned = read_plan(folder.path).learned if (folder.path / STATE).exists() else []
     if not learned or learned[0]["source"] != digest:
         return []
-    refuse_served(folder.path, learned)
     if learned[0]["sha256"] != digest:
         raise InputError(
             f"{folder.path}: this file was learned, and since then rows that were added to it; learn further ones with "
@@ -319,8 +319,10 @@ def update_fleet(
     A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
     whose order or time their key has not seen, and labels of rows that had none; without orders, all of them. A file
     that was learned already is refused.
-    Killed at any moment, the same call goes on behind the rows that are saved.
+    Killed at any moment, the same call goes on behind the rows that are saved. What a service learned counts; what a
+    killed one left in its journal is committed first.
     """
+    commit_fleet_journal(folder)
     with (stop or StopRequest()).interruptible():
         fleet_folder = Folder(folder, "fleet")
         plan = read_plan(fleet_folder.path)
@@ -333,7 +335,6 @@ def update_fleet(
             if not fleet_folder.knows(STATE):  # the list of our files is lost, as in a copy without hidden files
                 fleet_folder.adopt(*WRITTEN)
             fleet_folder.refuse_foreign(WRITTEN)
-            refuse_served(fleet_folder.path, plan.learned)
             if was_learned(plan.learned, digest):
                 raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
             grown = find_grown(plan.learned, source)

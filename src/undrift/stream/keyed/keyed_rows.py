@@ -294,12 +294,21 @@ class RowReader:
     classes
         The two labels, the negative one first ("": not seen yet, and filled in when it comes); none of several classes;
         None where the target is a number.
+    ordered
+        Whether every row must have its order.
     """
 
     def __init__(
-        self, fields: Fields, accepted: AcceptedInput, time: TimeColumn | None, classes: list[str] | None
+        self,
+        fields: Fields,
+        accepted: AcceptedInput,
+        time: TimeColumn | None,
+        classes: list[str] | None,
+        *,
+        ordered: bool = True,
     ) -> None:
         self.fields, self.accepted, self.time, self.classes = fields, accepted, time, classes
+        self.ordered = ordered
         self._names: dict[str, str] = {}  # so that each key is in memory once
 
     def read(self, batch: RowBatch, origin: RowOrigin) -> KeyedRows:
@@ -319,6 +328,8 @@ class RowReader:
                 order[...] = found  # type: ignore[assignment]  # integers, as just seen
             else:
                 for i, cell in enumerate(found):
+                    if cell is None and not self.ordered:
+                        continue
                     try:
                         order[i] = parse_order(fields.order, cell, fields.unit)
                     except UnusableRecord as why:

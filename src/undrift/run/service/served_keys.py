@@ -1,0 +1,909 @@
+"""ServedKeys: a stream for each key, as many in memory as there is room for, the others on the disk.
+
+The journal has the keys that changed since the last commit, a few saved at a time. A commit puts their states and the
+outputs for their rows into the fleet's store, in one transaction with the number of the last entry, so that after a
+kill anywhere the store and the journal say together which states count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import json
+import math
+import os
+import time
+import uuid
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import undrift.online
+from undrift._internal.folder import Folder
+from undrift._internal.state_file import JOURNAL, STATE
+from undrift._typing import Vector
+from undrift.errors import InputError, ModelFileError, RequestSizeError
+from undrift.events import Event, KeyedWatch
+from undrift.fleet import Fleet
+from undrift.fleet.state_store import STORE_FILE, SourceProgress, StateStore, read_about
+from undrift.losses import sigmoid
+from undrift.online import OnlineClassifier
+from undrift.online.estimator import OnlineEstimator
+from undrift.run.fleet.plan import FleetPlan, read_plan
+from undrift.run.ledger import make_entry
+from undrift.run.service.begin import stream_around
+from undrift.run.service.folder_journal import open_journal
+from undrift.run.service.journal import Checkpoint, Journal, KeyRow, WaitingRow
+from undrift.run.service.recent import RecentRounds, Round, make_rounds
+from undrift.run.service.served_models import (
+    AskedRow,
+    Cell,
+    LabelledRow,
+    LearnedLabel,
+    Row,
+    check_level,
+    is_unicode,
+    make_answers,
+    median_half_life,
+    show_label,
+)
+from undrift.run.service.served_run import LabelOrigin, RequestOrigin
+from undrift.run.service.service import HOLD, LARGEST_BATCH, Service
+from undrift.stream import Answers, Stream
+from undrift.stream.cells import Cells, RowBatch
+from undrift.stream.features import ParsedRows, Rows
+from undrift.stream.keyed.key_advance import SKIPPED, KeyAdvance
+from undrift.stream.keyed.key_state import KeyState
+from undrift.stream.keyed.keyed_rows import Fields, KeyedRows, RowReader
+from undrift.stream.keyed.keyed_streams import KeyedStreams
+from undrift.stream.keyed.outputs import ABSENT, EXPIRED, LABELLED, NO_EXTRAS, OK, Key, OutputRow, Outputs
+from undrift.stream.keyed.stream_pool import take_two_classes
+from undrift.stream.labels import LabelCode
+from undrift.stream.settings import did_you_mean
+from undrift.stream.stream import WaitingRows
+
+SERVICE = "service"
+"""Sub-folder of a fleet with the journal of its service."""
+NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
+SERVED = "undrift serve"
+"""What the store of a fleet calls the rows of its service."""
+LOADED_BYTES = 256 << 20
+"""Memory for the states of keys; others are read again when a row of theirs comes."""
+FEWEST_LOADED = 20
+"""Keys in memory, however large their states are."""
+MOST_CHANGED = 2000
+"""Keys that changed since they were saved; more are saved at once, so that a restart repeats few entries."""
+KEYS_PER_SAVE = 20
+"""Keys that are saved together: a few milliseconds."""
+NUMBERS_PER_SAVE = 2000
+"""A key that changed is saved before so many further rows and labels have come."""
+OUTPUTS_PER_COMMIT = 10_000
+"""Outputs that wait for a commit of the fleet's store, at most."""
+ROUNDS_OF_A_KEY = 100
+"""Rounds of each key that are kept."""
+LONGEST_KEY = 1000
+"""Characters of a key."""
+
+
+class KeyBatch(NamedTuple):
+    """Rows that have come."""
+
+    keys: list[str]
+    """Whose they are."""
+    orders: list[int]
+    """Their places in their streams, ABSENT where a row names none."""
+    by_key: dict[str, tuple[list[int], WaitingRows]]
+    """For each key that has not seen its rows yet: which rows, and the same for its stream."""
+
+
+@dataclass(eq=False)
+class _LoadedKey:
+    state: KeyState
+    """Without what the stream holds."""
+    stream: Stream
+    recent: deque[Round] = field(default_factory=lambda: deque(maxlen=ROUNDS_OF_A_KEY))
+    outputs: list[list[Any]] = field(default_factory=list)
+    """Outputs that are not in the fleet's store yet, each behind the number of its entry."""
+
+    @property
+    def model(self) -> OnlineEstimator:
+        """The estimator inside."""
+        return self.stream.model
+
+
+class ServedKeys:
+    """A stream for each key.
+
+    Parameters
+    ----------
+    streams
+        What the columns are, and how keys are advanced.
+    journal
+        Where keys are saved.
+    origin
+        What tells these keys from others; a journal that began with something else is refused.
+    store
+        The states of a fleet, which its service goes on from and comes back to; None: all keys are new.
+    initial
+        State that a new key begins with; None: as every key of the fleet did.
+    unused
+        Columns that rows may have and that nothing is learned from.
+    kind
+        Name of the type that labels have for clients; None: texts.
+    level
+        Part of the labels that intervals are made to hold; None: what the fleet says.
+    """
+
+    first_row = 1
+
+    def __init__(
+        self,
+        streams: KeyedStreams,
+        journal: Journal,
+        *,
+        origin: str = "",
+        store: StateStore | None = None,
+        initial: bytes | None = None,
+        unused: Iterable[str] = (),
+        kind: str | None = None,
+        level: float | None = None,
+    ) -> None:
+        self.streams, self.pool, self.kind = streams, streams.pool, kind
+        self.level = check_level(streams.settings.level if level is None else level)
+        self.target, self.binary = streams.fields.target, streams.binary
+        self._journal, self._store, self._origin, self._initial = journal, store, origin, initial
+        self._unused = {*unused, *streams.settings.drop}
+        self._first_classes = None if streams.classes is None else list(streams.classes)
+        self._blank = self.pool.stream(KeyState())  # reads the labels of all keys, unless each has classes of its own
+        state_bytes = 8 * max(1, sum(self.pool.codec.sizes.values()))
+        self.most_loaded = max(FEWEST_LOADED, LOADED_BYTES // state_bytes)
+        self.is_moved = False
+        """Whether files were learned since the service ended."""
+        self._begin()
+
+    # ---- the journal and the store -------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Become what it was before the journal's first entry."""
+        self.records: dict[str, KeyRecord] = {}
+        self.rounds = self._new = self._saved_keys = self._committed = self._outputs = 0
+        self._count = 0 if self._store is None else len(self._store)
+        self._id = uuid.uuid4().hex
+        self._loaded: dict[str, _LoadedKey] = {}
+        self._clean: OrderedDict[str, None] = OrderedDict()  # loaded and saved, the one not used for longest first
+        self._changed: OrderedDict[str, int] = OrderedDict()  # key: the first number that is not saved, oldest first
+        self._recent = RecentRounds()
+        self._worst: tuple[float, list[dict[str, Any]]] = (0.0, [])
+        what = "the predicted class" if self.streams.several else "the positive label"
+        self._watch = KeyedWatch(level=self.level, binary=self.streams.schema.task != "regression", what=what)
+        self._name_classes(self._first_classes)
+
+    def _name_classes(self, classes: Sequence[str] | None) -> None:
+        if self.streams.classes is not None and classes is not None:
+            self.streams.classes[:] = classes
+
+    def _now(self) -> str:
+        """Return what tells the keys from others, as they are now."""
+        return self._origin if self._store is None else self._store.digest()
+
+    def restore(self, journal: Journal) -> tuple[int, Mapping[str, Any]] | None:
+        """Become what was saved of each key; return the number of the last entry, and the facts of the service."""
+        self._begin()
+        saved = journal.last_snapshot()
+        if saved is None:
+            return None
+        facts = json.loads(saved.facts)
+        held = SourceProgress(0, b"") if self._store is None else self._store.progress(SERVED)
+        if held.digest == facts["id"].encode():
+            self._committed = held.records
+        self.is_moved = facts["origin"] != self._now()
+        if self.is_moved and (self._store is None or self._committed != journal.last):
+            raise InputError(
+                f"{journal.path}: this service began with another model; move its folder away to begin anew"
+            )
+        self._id, self._outputs = str(facts["id"]), int(facts["outputs"])
+        self._name_classes(facts["classes"])
+        self._recent.resume(facts["recent"])
+        for key, text in self._journal.key_facts():
+            record = self.records[key] = KeyRecord()
+            record.resume(json.loads(text))
+            record.is_new = record.is_new and (self._store is None or record.saved_at > self._committed)
+            self._new += record.is_new
+            self.rounds += record.rounds
+        self._saved_keys = len(self.records)
+        if self._saved_keys != facts["saved_keys"]:
+            raise ModelFileError(f"{facts['saved_keys']} keys were saved, the journal has {self._saved_keys}")
+        return saved.sequence, facts
+
+    def is_due(self, journal: Journal) -> bool:
+        """Whether keys should be saved."""
+        if not self._changed:
+            return False
+        return journal.last - next(iter(self._changed.values())) >= NUMBERS_PER_SAVE or self.is_crowded()
+
+    def is_crowded(self) -> bool:
+        """Whether keys must be saved before others change."""
+        return len(self._changed) > min(MOST_CHANGED, self.most_loaded // 2)
+
+    def save(self, journal: Journal, facts: Mapping[str, Any], *, everything: bool) -> None:
+        """Save the keys that changed longest ago, or all that changed; commit those of a fleet when it is time."""
+        commits = self._store is not None and (everything or self._outputs >= OUTPUTS_PER_COMMIT)
+        now = self._checkpoint(journal.last, facts, everything=everything or commits)
+        journal.save(now)
+        self._mark_saved(now, journal.last)
+        if commits and self._commit():
+            journal.save(self._checkpoint(journal.last, facts, everything=True))
+
+    def _checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
+        keys = list(self._changed)
+        saved = keys if everything else keys[:KEYS_PER_SAVE]
+        rest = keys[len(saved) :]
+        own = {
+            "id": self._id,
+            "origin": self._now(),
+            "classes": self.streams.classes,
+            "outputs": self._outputs,
+            "recent": self._recent.state(),
+            "saved_keys": self._saved_keys + self._count_unsaved(saved),
+        }
+        text = json.dumps({**facts, **own}, allow_nan=False)
+        keep_from = self._changed[rest[0]] if rest else last + 1
+        return Checkpoint(text, [self._key_row(key, last) for key in saved], keep_from)
+
+    def _mark_saved(self, saved: Checkpoint, last: int) -> None:
+        """Note that this was written when the journal had come to `last`."""
+        self._saved_keys += self._count_unsaved(row.key for row in saved.keys)
+        for row in saved.keys:
+            self.records[row.key].saved_at = last
+            del self._changed[row.key]
+            self._clean[row.key] = None
+        self._trim()
+
+    def _count_unsaved(self, keys: Iterable[str]) -> int:
+        """Return how many keys were never saved."""
+        return sum(not self.records[key].saved_at for key in keys)
+
+    def _key_row(self, key: str, last: int) -> KeyRow:
+        loaded = self._loaded[key]
+        facts = json.dumps(self.records[key].state(last), allow_nan=False)
+        recent = [[list(one) for one in loaded.recent], self._watch.state(key), loaded.outputs]
+        return KeyRow(key, facts, json.dumps(recent, allow_nan=False), self._pack(loaded))
+
+    def _pack(self, loaded: _LoadedKey) -> bytes:
+        self.pool.write_back(loaded.stream, loaded.state)
+        packed = self.pool.codec.pack(loaded.state)
+        loaded.state.arrays, loaded.state.records = {}, {}  # which the stream has
+        return packed
+
+    def _commit(self) -> bool:
+        """Put keys that changed since the last commit, all of them saved, into the fleet's store; whether any did."""
+        assert self._store is not None
+        store, last = self._store, self._journal.last
+        keys = [key for key, record in self.records.items() if record.saved_at > self._committed]
+        if not keys:
+            return False
+        waiting = self._ordered_rows({*keys})
+        with store.transaction(SERVED, store.progress(SERVED).records):
+            outputs: list[OutputRow] = []
+            for key in keys:
+                loaded, name = self._read(key), self._name(key)
+                rows = [_output_row(name, one) for one in loaded.outputs]
+                if key in waiting:
+                    rows += self._give(name, loaded, waiting[key])
+                store.put({name: self._pack(loaded)})
+                outputs += rows
+            store.add_outputs([Outputs.from_rows(outputs)], SERVED, SourceProgress(last, self._id.encode()))
+        self._committed, self._outputs = last, 0
+        for key in keys:
+            self._count += self.records[key].is_new
+            self._new -= self.records[key].is_new
+            self.records[key].is_new = False
+            if key in self._loaded:
+                self._loaded[key].outputs.clear()
+                if key in waiting:  # it is read from the store now, with the rows that wait there
+                    self._drop(key)
+        return True
+
+    def _ordered_rows(self, keys: set[str]) -> dict[str, list[WaitingRow]]:
+        """Return the newest rows of keys that wait and name their order, so that files can bring their labels."""
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        if self.streams.fields.order is None:
+            return {}
+        for key, number in self._journal.waiting_rows():
+            if key in keys and len(numbers[key]) < self.streams.hold:
+                numbers[key].append(number)
+        found: dict[str, list[WaitingRow]] = {}
+        for key, some in numbers.items():
+            stored = self._journal.find_rows(some)
+            rows = [stored[number].row for number in reversed(some) if _split_record(stored[number].row)[0] != ABSENT]
+            if rows:
+                found[key] = rows
+        return found
+
+    def _give(self, name: Key, loaded: _LoadedKey, rows: Sequence[WaitingRow]) -> list[OutputRow]:
+        """Let the state of a key keep rows that wait, as that of a file's rows does; return outputs for those new."""
+        state, advance = loaded.state, KeyAdvance(self.streams, name, loaded.state, loaded.stream)
+        for row in rows:
+            order, record = _split_record(row)
+            if state.unlabelled.get(order) != row.serial and len(state.unlabelled) < self.streams.hold:
+                loaded.stream.adopt_rows([row.serial], [record])
+                state.unlabelled[order] = row.serial
+                advance.put_served(order, row.serial)
+        return advance.count_outputs()
+
+    def find_labelled(self) -> list[int]:
+        """Return the numbers of the rows that wait in the journal and whose label a file has brought since."""
+        if not self.is_moved or self._store is None:
+            return []
+        waiting: dict[tuple[str, int], int] = {}
+        for key, rows in self._ordered_rows({key for key, _ in self._journal.waiting_rows()}).items():
+            waiting |= {(key, _split_record(row)[0]): row.number for row in rows}
+        found = []
+        for part in self._store.outputs(None):
+            for i in np.flatnonzero(part.status == LABELLED).tolist():
+                number = waiting.get((str(part.keys[i]), int(part.order[i])))
+                if number is not None:
+                    found.append(number)
+        return found
+
+    # ---- keys ----------------------------------------------------------------------------------------------------
+
+    def _name(self, key: str) -> Key:
+        """Return a key as the fleet's store has it: one made in Python may have integers."""
+        number = int(key) if key.isdecimal() and key.isascii() and len(key) < 19 else None
+        if number is None or self._store is None or str(number) != key or self._store.get_many([key]):
+            return key
+        return number if self._store.get_many([number]) else key
+
+    def _stored(self, key: str) -> bytes | None:
+        """Return the state of a key in the fleet's store."""
+        return None if self._store is None else next(iter(self._store.get_many([self._name(key)]).values()), None)
+
+    def _record(self, key: str) -> KeyRecord:
+        record = self.records.get(key)
+        if record is None:
+            record = self.records[key] = KeyRecord()
+            record.is_new = self._stored(key) is None
+            self._new += record.is_new
+        return record
+
+    def _load(self, key: str) -> _LoadedKey:
+        """Return a key, read from where it was saved, or what it begins with."""
+        loaded = self._loaded.get(key)
+        if loaded is not None:
+            if key in self._clean:
+                self._clean.move_to_end(key)
+            return loaded
+        loaded = self._loaded[key] = self._read(key)
+        self._clean[key] = None
+        return loaded
+
+    def _read(self, key: str) -> _LoadedKey:
+        """Return a key as it was saved last, in the journal or in the store of the fleet."""
+        if key in self._loaded:
+            return self._loaded[key]
+        saved, record = self._journal.key_model(key), self.records.get(key)
+        own = saved is not None and record is not None and (self._store is None or record.saved_at > self._committed)
+        data = saved[1] if own and saved is not None else self._stored(key) or self._initial
+        state = KeyState() if data is None else self.pool.codec.unpack(data)
+        loaded = _LoadedKey(state, self.pool.stream(state))
+        state.arrays, state.records = {}, {}
+        if saved is not None:
+            recent, watch, outputs = json.loads(saved[0])
+            loaded.recent.extend(Round(*one) for one in recent)
+            self._watch.resume(key, watch)
+            loaded.outputs = outputs if own else []
+        if state.waiting:  # of a fleet that was not told that nothing before them comes any more
+            advance = KeyAdvance(self.streams, key, state, loaded.stream)
+            advance.finish()
+            self._put_out(loaded, advance, self._committed + 1)
+        return loaded
+
+    def _change(self, key: str, number: int) -> _LoadedKey:
+        """Return a key, which the entry of this number changes."""
+        loaded = self._load(key)
+        if key not in self._changed:
+            self._changed[key] = number
+            del self._clean[key]
+        return loaded
+
+    def _trim(self) -> None:
+        """Drop keys that were saved and not used for longest, until the rest fits into memory."""
+        while self._clean and len(self._loaded) > self.most_loaded:
+            self._drop(next(iter(self._clean)))
+
+    def _drop(self, key: str) -> None:
+        self._clean.pop(key, None)
+        del self._loaded[key]
+        self._watch.forget(key)
+
+    def _require_room(self, keys: Iterable[str | None]) -> None:
+        if (count := len({*keys})) > self.most_loaded:
+            raise InputError(f"a request may hold rows of {self.most_loaded:,} keys, got {count:,}; split it")
+
+    def _put_out(self, loaded: _LoadedKey, advance: KeyAdvance, entry: int) -> None:
+        """Count what became of rows, and keep it for the fleet's store."""
+        for row in advance.count_outputs():
+            if self._store is not None:
+                loaded.outputs.append([entry, *(None if cell != cell else cell for cell in row[1:])])
+                self._outputs += 1
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def work_per_row(self) -> int:
+        """One learner, or one for each of several classes."""
+        return max(1, len(self.streams.schema.classes or ())) if self.streams.several else 1
+
+    def encode(self, rows: Sequence[Row], number: int, entry: int) -> KeyBatch:
+        """Return rows that have come as their streams serve them; refused rows change nothing."""
+        origin = RequestOrigin(self.streams.settings, number - 1)
+        found = self._parse(rows, number, origin)
+        self._require_room(found.keys)
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for i, key in enumerate(found.keys):
+            groups[key].append(i)
+        by_key = {}
+        for key, places in groups.items():
+            if key in self.records and entry <= self.records[key].saved_at:
+                continue
+            loaded = self._load(key)
+            part = found.take(places)
+            self._check_orders(key, loaded.state, part.order, [origin.at(number + i) for i in places])
+            weight = None if part.weight is None else np.array(part.weight)
+            times, lines = self.streams.instants(part.order), np.array(places) + number
+            unknown = np.full(len(places), math.nan)
+            parsed = ParsedRows(lines, times, part.Z, part.texts, unknown, weight)
+            waiting = loaded.stream.complete_waiting(parsed, origin)
+            if len(waiting.rows.line) < len(places):
+                left = int(np.setdiff1d(lines, waiting.rows.line)[0])
+                raise InputError(f"{origin.at(left)}: {SKIPPED}; send all values")
+            by_key[key] = places, waiting
+        return KeyBatch(found.keys, found.order.tolist(), by_key)
+
+    def _parse(self, rows: Sequence[Row], number: int, origin: RequestOrigin) -> KeyedRows:
+        """Return the cells of rows as numbers, texts and orders; refuse those that cannot be used."""
+        fields = self.streams.fields
+        names = [name for name in fields.names if name not in (fields.target, fields.label_of)]
+        for row in rows:
+            for name in fields.key:
+                _check_key(name, row.get(name))
+            strange = next((name for name in row if name not in names and name not in self._unused), None)
+            if strange is not None:
+                known = [*fields.features, *fields.texts]
+                raise InputError(f"the models have no feature '{strange:.60}'{did_you_mean(strange, known)}")
+        cells: dict[str, Cells] = {name: [row.get(name) for row in rows] for name in names}
+        if fields.weight is not None and not any(fields.weight in row for row in rows):
+            cells[fields.weight] = [1.0] * len(rows)
+        batch = RowBatch(np.arange(number, number + len(rows), dtype=np.int64), cells)
+        reader = RowReader(fields, self.streams.accepted_input, self.streams.time, self.streams.classes, ordered=False)
+        found = reader.read(batch, origin)
+        if found.bad:
+            first = min(found.bad)
+            raise InputError(f"{origin.at(number + first)}: {found.bad[first]}; correct it and send the request again")
+        for i, key in enumerate(found.keys):
+            if not 1 <= len(key) <= LONGEST_KEY:
+                raise InputError(
+                    f"{origin.at(number + i)}: a key has 1 to {LONGEST_KEY:,} characters, got {len(key):,}"
+                )
+        return found
+
+    def _check_orders(self, key: str, state: KeyState, orders: Iterable[int], where: Sequence[str]) -> None:
+        """Refuse rows whose order was there before, or is behind that of a row that came."""
+        following, name, new = state.tracker.next, self.streams.fields.order, set[int]()
+        for order, at in zip(orders, where, strict=True):
+            if order == ABSENT:
+                continue
+            if following is not None and order < following:
+                came = order in new or state.tracker.was_released(order)
+                why = "came before; send each row once" if came else "is behind the last one; send rows in order"
+                raise InputError(f"{at}: the place of this row of key {key!r:.60} by '{name}' {why}, or omit '{name}'")
+            following = order + 1
+            new.add(order)
+
+    def ask(
+        self, features: KeyBatch, number: int, references: Sequence[str | None], when: float, entry: int
+    ) -> list[AskedRow]:
+        """Serve rows, which are numbered from `number` on, but for those that are in what was saved of their key."""
+        asked: dict[int, AskedRow] = {}
+        for key, (places, waiting) in features.by_key.items():
+            record, loaded = self._record(key), self._change(key, entry)
+            stream, advance = loaded.stream, KeyAdvance(self.streams, key, loaded.state, loaded.stream)
+            orders = [self._pass(advance, features.orders[i]) for i in places]
+            rows, answers = stream.serve_rows(waiting)
+            serials = answers.serial.tolist()
+            shown = self._shown(stream, serials, rows)
+            released = stream.release_rows(serials)
+            loaded.state.asked = True
+            record.waiting += len(places)
+            self._put_out(loaded, advance, entry)
+            sent = make_answers([number + i for i in places], shown, self._show)
+            for i, order, serial, kept, answer in zip(places, orders, serials, released, sent, strict=True):
+                row = WaitingRow(number + i, key, serial, references[i], when, _join_record(order, kept))
+                asked[i] = AskedRow(row, answer, ())
+        self._trim()
+        return [asked[i] for i in sorted(asked)]
+
+    def _pass(self, advance: KeyAdvance, order: int) -> int:
+        """Let a key take note of the order of a row; where rows are in order of arrival, it has the next one."""
+        tracker = advance.state.tracker
+        if self.streams.fields.order is None:
+            order = 0 if tracker.next is None else tracker.next
+        if order != ABSENT:
+            tracker.observe(order, self.streams.wait)
+            advance.release_order(order)
+        return order
+
+    def _shown(self, stream: Stream, serials: Sequence[int], rows: Rows) -> Answers:
+        """Return what was answered to rows that wait, as clients see it."""
+        answers = stream.find_answers(serials, rows, level=self.level)
+        if not self.binary:
+            return answers
+        return replace(answers, classes=tuple(self.streams.classes or ("0", "1")))
+
+    def _show(self, label: str) -> Cell:
+        numbers = self.binary and self.streams.classes is None
+        return show_label(label, "int" if numbers else self.kind)
+
+    # ---- labels --------------------------------------------------------------------------------------------------
+
+    def read_labels(self, cells: Sequence[Cell], numbers: Sequence[int]) -> list[LearnedLabel]:
+        """Return labels as models learn them; refuse those of more keys than there is room for."""
+        keys = {number: str(stored.row.key) for number, stored in self._journal.find_rows(numbers).items()}
+        self._require_room(keys.values())
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for i, number in enumerate(numbers):
+            groups[keys.get(number, "") if self.streams.several else ""].append(i)
+        out: list[LearnedLabel] = [None] * len(cells)
+        for key, places in groups.items():
+            stream = self._load(key).stream if key else self._blank
+            code, y = self._read_cells(stream, [cells[i] for i in places], [numbers[i] for i in places])
+            count = len(code.classes or ())
+            if self.streams.several and 1 < len(cells) > LARGEST_BATCH // max(1, count):
+                most = max(1, LARGEST_BATCH // count)
+                raise RequestSizeError(f"a request with labels of {count} classes holds 1 to {most:,}; split it")
+            for i, value in zip(places, y.tolist(), strict=True):
+                out[i] = None if value != value else value if code.classes is None else cells[i]
+        self._trim()
+        return out
+
+    def _read_cells(self, stream: Stream, cells: Sequence[Cell], numbers: Sequence[int]) -> tuple[LabelCode, Vector]:
+        """Return labels as numbers, and what knows their names."""
+        assert stream.features is not None
+        if self.binary:  # all keys have the same two
+            classes = self.streams.classes
+            stream.features.labels.classes = None if classes is None else list(classes)
+        origin, lines = LabelOrigin(self.streams.settings), np.array(numbers, dtype=np.int64)
+        code, y = stream.read_labels(cells, origin, lines)
+        if self.binary and code.classes is None:
+            wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)) & ~np.isnan(y))
+            if len(wrong):
+                raise InputError(f"{origin.at(int(lines[wrong[0]]))} is {y[wrong[0]]:g}, not -1, 0 or 1; correct it")
+        return code, y
+
+    def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
+        """Learn labels, or close rows, but for those that are in what was saved of their key; return what changed."""
+        events = [event for label in labels for event in self._tell(label, entry)]
+        self._trim()
+        return events
+
+    def _tell(self, label: LabelledRow, entry: int) -> Sequence[Event]:
+        row, key = label.row, str(label.row.key)
+        record = self._record(key)
+        if entry <= record.saved_at:
+            return ()
+        loaded, (order, kept) = self._change(key, entry), _split_record(row)
+        state, stream = loaded.state, loaded.stream
+        record.waiting -= 1
+        if label.elsewhere:
+            return ()
+        given = state.unlabelled.get(order) == row.serial
+        if given:
+            del state.unlabelled[order]
+        else:
+            stream.adopt_rows([row.serial], [kept])
+        advance = KeyAdvance(self.streams, key, state, stream)
+        if label.y is None:
+            assert stream.features is not None
+            stream.tell_numbers([row.serial], stream.features.labels, np.array([math.nan]))
+            if given:
+                advance.rows.append((key, order, math.nan, math.nan, EXPIRED, "its label never comes", NO_EXTRAS))
+            self._put_out(loaded, advance, entry)
+            return ()
+        line = np.array([row.number], dtype=np.int64)
+        shown = self._shown(stream, [row.serial], Rows(line, None, np.empty((1, 0)), np.empty(1)))
+        code, y = self._read_cells(stream if self.streams.several else self._blank, [label.y], [row.number])
+        if self.binary:
+            self._name_classes(code.classes)
+        told = code.decode(y)[0] if self.streams.several else float(y[0])
+        assert told is not None  # it is not missing
+        advance.learn_label(order, order, row.serial, told, LABELLED if given else OK)
+        self._put_out(loaded, advance, entry)
+        self.rounds += 1
+        y = np.maximum(y, 0.0) if self.binary else y
+        found = [*make_rounds([row.number], y, shown, code.classes or (), self._show)]
+        record.add_label(found[0] if found else None, told, self.streams.schema.task)
+        events: list[Event] = []
+        for one in found:
+            loaded.recent.append(one)
+            self._recent.add(one)
+            if one.known:
+                numbers = self.streams.schema.task == "regression"
+                served = one.yhat if numbers else float(sigmoid(np.array(one.yhat)))
+                events += self._watch.add_round(key, one.id, one.y, served, one.lower, one.upper)
+        return events
+
+    # ---- figures -------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """Return how all keys are doing, as JSON values."""
+        return {
+            "target": self.target,
+            "task": self.streams.schema.task,
+            "key": ", ".join(self.streams.fields.key),
+            "keys": self._count + self._new,
+            "rounds": self.rounds,
+            "loaded": len(self._loaded),
+            **self._recent.summary(self.level, binary=self.binary),
+        }
+
+    def key_facts(self, key: str) -> dict[str, Any]:
+        """Return how one key is doing, as JSON values."""
+        if key not in self.records and self._stored(key) is None:
+            raise InputError(f"no key {key!r:.60} has been seen")
+        figures, model = self._figures(key, self.records.get(key, KeyRecord())), self._load(key).model
+        self._trim()
+        return {**figures, "half_life": median_half_life(model), "no_interval": model.inspect.missing_interval()}
+
+    def worst_keys(self, count: int) -> list[dict[str, Any]]:
+        """Return the keys with the largest error beside the naive guess's, the worst first; a little old if many."""
+        until, found = self._worst
+        if time.monotonic() >= until:
+            worst = heapq.nlargest(50, self.records.items(), key=lambda item: item[1].badness)
+            found = [self._figures(key, record) for key, record in worst if record.badness > 0.0]
+            self._worst = time.monotonic() + min(60.0, len(self.records) / 10_000), found
+        return found[:count]
+
+    def _figures(self, key: str, record: KeyRecord) -> dict[str, Any]:
+        judged = self.streams.schema.task == "regression" and record.judged
+        return {
+            "key": key,
+            "rounds": record.rounds,
+            "waiting": record.waiting,
+            "relative_error": record.badness,
+            **({"coverage": record.inside} if judged else {}),
+        }
+
+    def recent(self, key: str | None, count: int) -> list[Round]:
+        """Return the last rounds of a key, or of all together."""
+        return self._recent.last(count) if key is None else list(self._load(key).recent)[-count:]
+
+
+SPAN = 100
+"""Figures are means over about so many last rounds."""
+LEAST_JUDGED = 20
+"""Rounds before a key is held against others: in fewer it is chance."""
+
+
+class KeyRecord:
+    """Figures of one key. Errors are squared, or log-losses; the naive guess is the last label, or how often it came."""
+
+    __slots__ = ("error", "inside", "is_new", "judged", "last", "naive", "rounds", "saved_at", "waiting")
+
+    def __init__(self) -> None:
+        self.rounds = self.judged = self.saved_at = 0
+        self.is_new = False  # whether the fleet did not have it
+        self.error = self.naive = self.inside = 0.0
+        self.last: dict[str, float] | float | None = None  # the last label; of classes how often each came lately
+        self.waiting = 0  # rows that wait for their label
+
+    def add_label(self, one: Round | None, label: float | str, task: str) -> None:
+        """Take a label in, beside what was served."""
+        self.rounds += 1
+        if task == "regression":
+            assert isinstance(label, float)
+            assert not isinstance(self.last, dict)
+            error = None if one is None else (one.y - one.yhat) ** 2
+            naive = None if self.last is None else (label - self.last) ** 2
+            self.last = label
+        else:
+            came = self.last if isinstance(self.last, dict) else {}
+            name = str(label)
+            naive = -math.log((came.get(name, 0.0) + 1.0) / (sum(came.values()) + len(came) + 1.0)) if came else None
+            error = None if one is None else one.loss
+            if one is not None and task == "classification":
+                error = float(np.logaddexp(0.0, (1.0 - 2.0 * one.y) * one.yhat))
+            self.last = {text: (1.0 - 1.0 / SPAN) * often for text, often in came.items()}
+            self.last[name] = self.last.get(name, 0.0) + 1.0
+        if one is None or not one.known or naive is None or error is None:
+            return
+        self.judged += 1
+        part = 1.0 / min(self.judged, SPAN)
+        self.error += part * (error - self.error)
+        self.naive += part * (naive - self.naive)
+        if one.lower is not None and one.upper is not None:
+            self.inside += part * ((one.lower <= one.y <= one.upper) - self.inside)
+
+    @property
+    def badness(self) -> float:
+        """How large its error is beside that of the naive guess: above 1 the naive guess did better lately."""
+        if self.judged < LEAST_JUDGED or not self.naive > 0.0:
+            return 0.0
+        ratio = self.error / self.naive
+        return ratio if math.isfinite(ratio) else 0.0
+
+    def state(self, saved_at: int) -> list[Any]:
+        """Return it as JSON values, to be saved when the journal has come to `saved_at`."""
+        figures = [self.error.hex(), self.naive.hex(), self.inside, self.last]
+        return [saved_at, self.is_new, self.rounds, self.judged, self.waiting, figures]
+
+    def resume(self, state: Sequence[Any]) -> None:
+        """Go on where `state` left off."""
+        self.saved_at, self.is_new, self.rounds, self.judged, self.waiting, figures = state
+        error, naive, self.inside, self.last = figures
+        self.error, self.naive = float.fromhex(error), float.fromhex(naive)
+
+
+def _check_key(name: str, cell: Cell) -> None:
+    """Refuse what names no key."""
+    if isinstance(cell, bool) or not isinstance(cell, (str, int)):
+        raise InputError(f"every row needs its key, a text or an integer, as '{name}', got {cell!r:.60}")
+    if not is_unicode(str(cell)):
+        raise InputError(f"a key must be a text that can be written, got {str(cell)!r:.60}")
+    if not 1 <= len(str(cell)) <= LONGEST_KEY:
+        raise InputError(f"a key has 1 to {LONGEST_KEY:,} characters, got {len(str(cell)):,}")
+
+
+def _join_record(order: int, record: Vector) -> Vector:
+    """Return what is kept of a row that waits: its order, in two numbers that are exact, and its stream's record."""
+    return np.concatenate((np.array(divmod(order, 2**32), dtype=np.float64), record))
+
+
+def _split_record(row: WaitingRow) -> tuple[int, Vector]:
+    """Return the order of a row that waits, and the record of its stream."""
+    if len(row.record) < 3 or not np.isfinite(row.record[:2]).all():
+        raise ModelFileError(f"the saved record of row {row.number} cannot be used")
+    return int(row.record[0]) * 2**32 + int(row.record[1]), row.record[2:]
+
+
+def _output_row(key: Key, saved: Sequence[Any]) -> OutputRow:
+    """Return a row of output as it was before it was saved."""
+    _, order, prediction, target, status, reason, extras = saved
+    known = [math.nan if value is None else value for value in (prediction, target)]
+    return key, order, known[0], known[1], status, reason, extras
+
+
+# ---- folders -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def open_fleet(
+    path: Path, *, level: float | None = None, hold: float | None = HOLD, durable: bool = False
+) -> Iterator[Service]:
+    """Give the service of a fleet's folder; no other process writes there meanwhile.
+
+    When it ends in order, what it learned is in the fleet's store, and in the ledger.
+    """
+    with contextlib.ExitStack() as held:
+        fleet_folder = Folder(path, "fleet")
+        held.enter_context(fleet_folder.hold_lock())
+        about = read_about(path / STORE_FILE)
+        plan = read_plan(path) if "file" in about else None  # refuses a fleet whose first file was not finished
+        fleet = _fleet_of(about, path) if plan is None else plan.fleet
+        if not isinstance(fleet.prototype, OnlineEstimator):
+            kind = about.get("model class")
+            raise InputError(f"{path}: keys have a {kind!r:.40}; only online estimators can be served")
+        store = held.enter_context(StateStore(path / STORE_FILE, about))
+        folder = Folder(path / SERVICE, "service", names=NAMES)
+        held.enter_context(folder.hold_lock())
+        journal = held.enter_context(open_journal(folder, durable))
+        unused = [fleet.fields.label_of] if plan is None else plan.left_out
+        models = ServedKeys(fleet, journal, store=store, unused=filter(None, unused), level=level)
+        service = Service(models, journal, hold=hold)
+        if models.is_moved:
+            service.save(everything=True)  # from now on it goes on from what the files taught
+            service.close_labelled(models.find_labelled())
+        yield service
+        service.close()
+        if service.is_restored and plan is not None:
+            _write_ledger(fleet_folder, plan, store)
+
+
+def commit_fleet_journal(path: str | os.PathLike[str]) -> None:
+    """Commit what a service that was killed left in the journal of a fleet, as if it had ended in order."""
+    if (Path(path) / SERVICE / JOURNAL[0]).exists() and (Path(path) / STATE).exists():
+        with open_fleet(Path(path), hold=None):
+            pass  # it restores what the journal says, or refuses a damaged one, and commits it
+
+
+def _write_ledger(folder: Folder, plan: FleetPlan, store: StateStore) -> None:
+    """Write how many rows the service taught since the last file into the ledger of the fleet."""
+    statuses = [part.status for part in store.outputs(SERVED)]
+    before = [entry for entry in plan.learned if entry["by"] == "serve"]
+    if not statuses:
+        return
+    if plan.learned[-1]["by"] == "serve":
+        entry = before.pop()
+    else:
+        entry = make_entry(SERVED, "serve") | {"source": SERVED, "labelled": 0}
+    status = np.concatenate(statuses)
+    rows, labelled = (int(np.count_nonzero(np.isin(status, some))) for some in ((OK, LABELLED), (LABELLED,)))
+    entry["rows"] = rows - sum(int(one["rows"]) for one in before)
+    entry["labelled"] = labelled - sum(int(one["labelled"]) for one in before)
+    if entry["rows"]:
+        if plan.learned[-1] is not entry:
+            plan.learned.append(entry)
+        plan.write(folder)
+
+
+def _fleet_of(about: Mapping[str, Any], folder: Path) -> Fleet:
+    """Return a fleet that was made in Python, from what its folder says about it."""
+    cls = getattr(undrift.online, str(about.get("model class")), None)
+    if not (isinstance(cls, type) and issubclass(cls, OnlineEstimator)):
+        kind = about.get("model class")
+        raise InputError(f"{folder}: keys have a {kind!r:.40}; only online estimators can be served")
+    names = [name.removeprefix("model ") for name in about if name.startswith("model ")]
+    options = {name: about[f"model {name}"] for name in names if name not in ("class", "rounds", "dim")}
+    own: dict[str, Any] = {
+        name: about.get(name) for name in ("features", "target", "order", "label_of", "wait", "hold", "numbered")
+    }
+    more: dict[str, Any] = {
+        "delay": about.get("delay", 0),
+        "lags": about.get("lags", ()),
+        "interval": about.get("interval"),
+    }
+    try:
+        return Fleet(cls(**options), key=about["key"].split(", "), time_unit=about["unit"], **own, **more)
+    except (TypeError, KeyError):
+        raise InputError(f"{folder}: its model has options that this undrift does not know; upgrade undrift") from None
+
+
+@contextlib.contextmanager
+def open_copies(
+    model: OnlineEstimator,
+    key: str,
+    folder: Path,
+    digest: str,
+    *,
+    level: float | None = None,
+    hold: float | None = HOLD,
+    durable: bool = False,
+) -> Iterator[Service]:
+    """Give the service of a model for each key, which begins as a copy of one from a file, of this digest."""
+    if model.dim is None:
+        raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
+    if model.keeps_rows:
+        raise InputError(
+            "a model with trees cannot be copied for every key, as they take megabytes; train it with trees=False, or "
+            "with speed 'fast'"
+        )
+    if len(model.pending):
+        raise InputError("the model has rows that wait for their label, and --key would copy them; tell it the labels")
+    kind = None
+    if isinstance(model, OnlineClassifier) and not isinstance(model.columns[0], str):
+        kind = type(model.columns[0]).__name__
+    stream = stream_around(model)
+    schema, settings = stream.schema, stream.settings
+    assert schema is not None
+    if key in schema.numbers:
+        raise InputError(f"--key '{key}': this is a feature of the model; name another column")
+    fields = Fields((key,), None, schema.numbers, settings.target, None)
+    fresh = stream.model.clone()
+    prototype = fresh if schema.task == "multiclass" else take_two_classes(fresh)
+    about: dict[str, Any] = {"wait": 0, "hold": 0, "numbered": False, "interval": None, "on_error": "raise"}
+    streams = KeyedStreams(fields, settings, schema, prototype, from_table=True, **about)
+    state = KeyState()
+    streams.pool.write_back(stream, state)
+    with contextlib.ExitStack() as held:
+        service_folder = Folder(folder, "service", names=NAMES)
+        held.enter_context(service_folder.hold_lock())
+        journal = held.enter_context(open_journal(service_folder, durable))
+        initial, origin = streams.pool.codec.pack(state), f"{digest} {key}"
+        models = ServedKeys(streams, journal, origin=origin, initial=initial, kind=kind, level=level)
+        service = Service(models, journal, hold=hold)
+        yield service
+        service.close()
