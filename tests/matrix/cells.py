@@ -94,10 +94,8 @@ PEEKED = works_as(
 ARRAYS = "River's rows are dictionaries of numbers; `undrift.Stream` learns rows that are dictionaries of any columns"
 COMMAND = "the command has no option for it"
 FLEET = "fleets predict numbers or two classes"
-KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
 PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
 TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
-NUMBERS_ALONE = "serve a fleet of numbers alone"
 
 CELLS: dict[str, dict[str, Cell | None]] = {
     "several classes": {
@@ -113,7 +111,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused("has several classes .* where a fleet takes two", FLEET),
         "Spark": refused("target 'y' is 2, not -1, 0 or 1", FLEET),
         "serve": works,
-        "serve by key": refused("has several classes .* where a fleet takes two", FLEET),
+        "serve by key": works,
         "forecast": None,
         "forecast by key": None,
         "River": {"labels in time": works, "late labels": PEEKED, "late labels at speed light": works},
@@ -132,7 +130,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused("fleets have no setting 'weight'", "a fleet's records carry no weight"),
         "Spark": no_argument("weight", "a fleet's records carry no weight"),
         "serve": works,
-        "serve by key": no_option("weight", "a fleet's records carry no weight"),
+        "serve by key": works,
         "forecast": no_option("weight", COMMAND),
         "forecast by key": no_option("weight", COMMAND),
         "River": works,
@@ -151,7 +149,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused("fleets have no setting 'elapsed'", "the models of a fleet forget by rows"),
         "Spark": no_argument("elapsed", "fleets forget by rows"),
         "serve": works,
-        "serve by key": no_option("elapsed", "fleets forget by rows"),
+        "serve by key": works,
         "forecast": {
             "whole gaps": works,
             "uneven times": refused(
@@ -201,7 +199,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": works,
         "Spark": works,
         "serve": works,
-        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": no_argument("lag", ARRAYS),
@@ -226,7 +224,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         },
         "Spark": no_argument("texts", "a fleet takes columns of numbers; compute them in Spark"),
         "serve": works,
-        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "serve by key": works,
         "forecast": {
             "two texts": works,
             "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
@@ -257,7 +255,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         },
         "Spark": works,
         "serve": works,
-        "serve by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "serve by key": works,
         "forecast": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
         "forecast by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
         "River": works,
@@ -282,7 +280,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused("fleets have no setting 'candidate'", "a fleet's records carry no predictions made elsewhere"),
         "Spark": refused("candidates are for single estimators so far", "fleets take no candidates yet"),
         "serve": works,
-        "serve by key": no_option("candidate", "fleets take no candidates yet"),
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": works,
@@ -305,7 +303,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
             "quantiles": no_argument("quantiles", "the rows returned by Spark have no columns for them"),
         },
         "serve": works,
-        "serve by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "serve by key": works,
         "forecast": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
         "forecast by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
         "River": works,
@@ -324,7 +322,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
         "Spark": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
         "serve": works,
-        "serve by key": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "serve by key": refused("speed max is for single streams", "trees would take megabytes for each key"),
         "forecast": None,
         "forecast by key": None,
         "River": works,
@@ -343,7 +341,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": no_option("certify", "fleets are not certified"),
         "Spark": no_argument("certify", "fleets are not certified"),
         "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
-        "serve by key": no_option("certify", "services are not certified"),
+        "serve by key": refused("name one of `undrift run`", "requests cannot be read again"),
         "forecast": works,
         "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
         "River": works,
@@ -362,7 +360,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": works,
         "Spark": no_argument("calendar", "a fleet takes columns of numbers; compute them in Spark"),
         "serve": works,
-        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": no_argument("calendar", ARRAYS),
@@ -381,12 +379,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": no_option("alert", COMMAND),
         "Spark": no_argument("alert", "fleets report predictions only"),
         "serve": works,
-        "serve by key": {
-            "events": differs(
-                "coverage of intervals alone", "for each key, only the coverage of its intervals is watched"
-            ),
-            "signal": works,
-        },
+        "serve by key": works,
         "forecast": no_option("alert", COMMAND),
         "forecast by key": no_option("alert", COMMAND),
         "River": works,
@@ -405,13 +398,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": works,
         "Spark": works,
         "serve": works,
-        "serve by key": {
-            "restart": works,
-            "update after a service": refused(
-                "its service has learned labels since, without which this would go on",
-                "the models of a fleet do not learn from its service yet",
-            ),
-        },
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": works,

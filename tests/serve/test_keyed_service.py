@@ -8,8 +8,8 @@ import pytest
 import undrift as ud
 from tests.serve.server_process import fetch, running_server
 from tests.serve.waiting_rows import entries
-from undrift.cli.app import run
-from undrift.errors import InputError
+from undrift.errors import DataError, InputError, LearnedBeforeError
+from undrift.fleet.state_store import StateStore, read_about
 from undrift.run import FleetSettings, play_fleet, update_fleet
 from undrift.run.fleet.plan import read_plan
 from undrift.run.service.service import Label
@@ -88,7 +88,7 @@ def play_served(model_file, stop):
                 ends = stop(step)
                 if ends:
                     if ends == "kill":
-                        service.close = service.journal.close  # nothing is saved at the end, as after kill -9
+                        kill(service)
                     break
             models, waiting = service.models, service.waiting
             probes = [models._load(key).model.predict([0.5, -1.0]) for key in KEYS]
@@ -191,38 +191,150 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
 SETTINGS = FleetSettings(target="sold", key="shop", order="day", speed="light")
 
 
-def test_a_fleet_whose_service_learned_labels_is_not_updated_without_them(tmp_path):
+def state_of(folder, key):
+    """Return the state of a key in the folder of a fleet."""
+    path = folder / "fleet.db"
+    with StateStore(path, read_about(path)) as store:
+        return store[key]
+
+
+def kill(service):
+    """Let nothing be saved at the end, as after kill -9."""
+    service.close = service.journal.close
+
+
+def shop_files(folder):
+    """Return a file with the first rows of two shops, one with all rows, and the rows as objects."""
     rng = np.random.default_rng(1)
-    lines = [f"{key},{t},{a!r},{a + 0.1!r}" for t in range(60) for key in "xy" for a in [rng.normal()]]
-    first, more = tmp_path / "first.csv", tmp_path / "more.csv"
-    for path, some in ((first, lines[:80]), (more, lines[80:])):
-        path.write_text("\n".join(["shop,day,a,sold", *some]) + "\n")
-    fleet, twin = tmp_path / "fleet", tmp_path / "twin"
-    for folder in (fleet, twin):
-        play_fleet(str(first), folder, SETTINGS)
-    with open_service(fleet) as service:
-        service.predict([{"shop": "x", "a": 1.0}])
-    play_fleet(str(first), fleet, SETTINGS)  # no label was learned
-    with open_service(fleet) as service:
-        (one,) = service.predict([{"shop": "x", "a": 1.0}])
-        service.learn([Label(one.id, 1.1)])
-    words = "fleet: its service has learned labels since, without which this would go on; go on with undrift serve .*"
-    before = (fleet / "run.json").read_bytes()
-    for go_on in (lambda: update_fleet(fleet, str(more)), lambda: play_fleet(str(first), fleet, SETTINGS)):
-        with pytest.raises(InputError, match=f"{words}, or move .*service away to give up what the service learned"):
-            go_on()
-    assert run(["update", str(fleet), str(more)]) == 2
-    assert (fleet / "run.json").read_bytes() == before
-    assert [entry["by"] for entry in read_plan(fleet).learned] == ["fleet", "serve"]
-    with open_service(fleet) as service:  # the service itself goes on
-        assert service.models.key_facts("x")["rounds"] == 1
-    (fleet / "service").rename(tmp_path / "away")
-    found, expected = (update_fleet(folder, str(more)).found for folder in (fleet, twin))
-    assert [row.prediction for row in found.run.outputs] == [row.prediction for row in expected.run.outputs]
-    assert [entry["by"] for entry in read_plan(fleet).learned] == ["fleet", "update"]
+    rows = [
+        {"shop": key, "day": t, "a": a, "sold": a + 0.1 * float(rng.normal())}
+        for t in range(60)
+        for key in "xy"
+        for a in [float(rng.normal())]
+    ]
+    lines = [",".join(map(repr, list(row.values())[1:])) for row in rows]
+    for name, count in (("first.csv", 80), ("all.csv", 120)):
+        text = "".join(f"{row['shop']},{line}\n" for row, line in zip(rows[:count], lines, strict=False))
+        (folder / name).write_text(f"shop,day,a,sold\n{text}")
+    return str(folder / "first.csv"), str(folder / "all.csv"), rows
+
+
+def without(row, *names):
+    return {name: cell for name, cell in row.items() if name not in names}
+
+
+def outputs_by_row(run):
+    """Return key, order, prediction, target and status of all outputs of a fleet's folder."""
+    return sorted((row.key, row.order, row.status, str(row.prediction), row.target or 0.0) for row in run.all_outputs())
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.usefixtures("small")
+def test_an_update_goes_on_from_what_a_service_learned(tmp_path, killed, monkeypatch):
+    monkeypatch.setattr("undrift.run.service.served_keys.OUTPUTS_PER_COMMIT", 7)
+    first, everything, rows = shop_files(tmp_path)
+    whole = play_fleet(everything, tmp_path / "whole", SETTINGS)
+    fleet = tmp_path / "fleet"
+    play_fleet(first, fleet, SETTINGS)
+    for begin in (80, 90):
+        with open_service(fleet) as service:
+            for row in rows[begin : begin + 10]:
+                (one,) = service.predict([without(row, "sold")])
+                service.learn([Label(one.id, row["sold"])])
+                service.tend()
+            if killed:
+                kill(service)
+    with (
+        pytest.raises(InputError, match="came before; send each row once"),
+        open_service(fleet) as service,
+    ):
+        service.predict([without(rows[90], "sold")])
+    done = update_fleet(fleet, everything)
+    assert (done.added, done.labelled, done.skipped) == (20, 0, 100)
+    assert [row for row in outputs_by_row(done.found.run) if row[2] == "ok"] == outputs_by_row(whole.run)
+    entries = read_plan(fleet).learned
+    assert [(entry["by"], entry["rows"]) for entry in entries] == [("update", 120), ("serve", 20)]
+    assert {key: model.predict([0.5]) for key, model in done.found.run.iter_models(["x", "y"])} == {
+        key: model.predict([0.5]) for key, model in whole.run.iter_models(["x", "y"])
+    }
+    with pytest.raises(LearnedBeforeError, match="this very file was learned already"):
+        update_fleet(fleet, everything)
     (fleet / "run.json").unlink()
     with pytest.raises(InputError, match="its first file was not finished"), open_service(fleet):
         pass
+
+
+def test_a_file_brings_the_labels_of_rows_that_a_service_predicted(tmp_path):
+    first, everything, rows = shop_files(tmp_path)
+    fleet, twin = tmp_path / "fleet", tmp_path / "twin"
+    for folder in (fleet, twin):
+        play_fleet(first, folder, SETTINGS)
+    with open_service(fleet) as service:
+        ids = [service.predict([without(row, "sold")])[0].id for row in rows[80:86]]
+        ids += [one.id for one in service.predict([{"shop": "x", "a": 1.0}])]  # no file brings a label without a day
+        service.learn([Label(ids[2], rows[82]["sold"])])
+    stream = read_plan(twin).fleet.stream(state_of(twin, "x"))
+    asked = [stream.ask({"a": rows[k]["a"]}) for k in (80, 82, 84)] + [stream.ask({"a": 1.0})]
+    stream.tell(asked[1], rows[82]["sold"])
+    done = update_fleet(fleet, everything)
+    assert (done.added, done.labelled, done.skipped) == (34, 5, 81)
+    stream.tell(asked[0], rows[80]["sold"])
+    stream.tell(asked[2], rows[84]["sold"])
+    stream.play([{"a": row["a"], "sold": row["sold"]} for row in rows[86:] if row["shop"] == "x"])
+    with open_service(fleet) as service:
+        assert service.waiting == 1
+        assert service.learn([Label(number, 0.0) for number in ids[:6]]) == (0, 6, 0)
+        assert service.learn([Label(ids[6], 0.25)]) == (1, 0, 0)
+        stream.tell(asked[3], 0.25)
+        assert service.predict([{"shop": "x", "a": 0.5}])[0].prediction == stream.predict({"a": 0.5})["prediction"][0]
+    again = {(row.key, row.order): row.status for row in done.found.run.all_outputs()}
+    assert again["x", 40] == "labelled"
+    assert [entry["by"] for entry in read_plan(fleet).learned] == ["update", "serve"]  # the file grew
+
+
+def test_a_service_is_not_gone_on_with_beside_another_fleet(tmp_path):
+    first, everything, rows = shop_files(tmp_path)
+    fleet = tmp_path / "fleet"
+    play_fleet(first, fleet, SETTINGS)
+    with open_service(fleet) as service:
+        service.predict([without(rows[80], "sold")])
+    play_fleet(everything, fleet, SETTINGS, force=True)
+    with pytest.raises(InputError, match="this service began with another model; move its folder away"):
+        open_service(fleet).__enter__()
+    (fleet / "service").rename(tmp_path / "away")
+    with open_service(fleet) as service:
+        assert service.waiting == 0
+
+
+def test_a_row_is_refused_whole_and_changes_nothing(tmp_path):
+    first, everything, rows = shop_files(tmp_path)
+    play_fleet(first, tmp_path / "fleet", SETTINGS.replace(missing="skip"))
+    with open_service(tmp_path / "fleet") as service:
+        fine, before = without(rows[80], "sold"), service.facts()
+        for row, words in (
+            ({"day": 39}, "the place of this row of key 'x' by 'day' came before; send each row once, or omit 'day'"),
+            ({"day": 2.5}, "'day' must be an integer"),
+            ({"a": None}, "a value is missing, and such rows are left out"),
+            ({"a": 10.0**80}, "'a' is 1e\\+80, beyond 1e75; correct it and send the request again"),
+            ({"sold": 1.0}, "the models have no feature 'sold'"),
+            ({"day": 41, "a": "NA"}, "a value is missing"),
+        ):
+            with pytest.raises(InputError, match=words):
+                service.predict([fine, {**fine, "day": 41, **row}])
+        with pytest.raises(InputError, match=r"request, row 2: .* came before"):
+            service.predict([fine, fine])
+        with pytest.raises(InputError, match="is behind the last one; send rows in order"):
+            service.predict([{**fine, "day": 44}, {**fine, "day": 42}])
+        assert {**service.facts(), "seconds": 0, "loaded": 0} == {**before, "seconds": 0, "loaded": 0}
+        assert len(service.predict([fine, {**fine, "day": 41}])) == 2
+        (one,) = service.predict([{**fine, "day": 45}])
+        with pytest.raises(DataError, match="'sold' is a column of numbers, got 'much'"):
+            service.learn([Label(one.id, "much")])
+        service.learn([Label(one.id, 1.0)])
+    assert {row.status for row in update_fleet(tmp_path / "fleet", everything).found.run.all_outputs()} >= {
+        "gap",
+        "predicted",
+    }
 
 
 @pytest.mark.parametrize(
