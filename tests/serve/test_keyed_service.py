@@ -1,5 +1,6 @@
 """A model for each key: every key is served as its own model would, whatever is in memory, and through restarts."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -12,6 +13,7 @@ from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet.state_store import StateStore, read_about
 from undrift.run import FleetSettings, play_fleet, update_fleet
 from undrift.run.fleet.plan import read_plan
+from undrift.run.service.served_keys import ServedKeys
 from undrift.run.service.service import Label
 from undrift.serve import Client, open_service
 
@@ -290,6 +292,108 @@ def test_a_file_brings_the_labels_of_rows_that_a_service_predicted(tmp_path):
     again = {(row.key, row.order): row.status for row in done.found.run.all_outputs()}
     assert again["x", 40] == "labelled"
     assert [entry["by"] for entry in read_plan(fleet).learned] == ["update", "serve"]  # the file grew
+
+
+@pytest.mark.parametrize("where", ["before", "within", "after"])
+def test_a_kill_within_a_commit_of_the_fleet_loses_nothing(tmp_path, where, monkeypatch):
+    first, everything, rows = shop_files(tmp_path)
+    whole = play_fleet(everything, tmp_path / "whole", SETTINGS)
+    fleet = tmp_path / "fleet"
+    play_fleet(first, fleet, SETTINGS)
+
+    class Killed(BaseException):
+        pass
+
+    def die(*arguments, **options):
+        raise Killed
+
+    add_outputs, commit = StateStore.add_outputs, ServedKeys._commit
+
+    def die_within(*arguments, **options):
+        add_outputs(*arguments, **options)
+        raise Killed
+
+    def die_after(models):
+        commit(models)
+        raise Killed
+
+    broken = {"before": (ServedKeys, "_commit", die), "within": (StateStore, "add_outputs", die_within)}
+    with monkeypatch.context() as patch, contextlib.suppress(Killed), open_service(fleet) as service:
+        for row in rows[80:100]:
+            (one,) = service.predict([without(row, "sold")])
+            service.learn([Label(one.id, row["sold"])])
+        (one,) = service.predict([without(rows[100], "sold")])
+        patch.setattr(*broken.get(where, (ServedKeys, "_commit", die_after)))
+    done = update_fleet(fleet, everything)
+    assert (done.added, done.labelled, done.skipped) == (19, 1, 100)
+    assert [row for row in outputs_by_row(done.found.run) if row[2] == "ok" and row[:2] != ("x", 50)] == [
+        row for row in outputs_by_row(whole.run) if row[:2] != ("x", 50)
+    ]
+    with open_service(fleet) as service:
+        assert service.learn([Label(one.id, 5.0)]) == (0, 1, 0)
+        assert service.facts()["rounds"] == 20
+        assert service.facts()["keys"] == 2
+
+
+def test_keys_of_a_fleet_made_in_python_are_served(tmp_path):
+    rng, Z = np.random.default_rng(4), np.random.default_rng(5).normal(size=(60, 2))
+    records = [
+        {"pump": k, "n": n, "a": float(z[0]), "b": float(z[1]), "y": float(z.sum())}
+        for n, z in enumerate(Z)
+        for k in (7, 8)
+        if n != 37
+    ]
+    fleet = ud.Fleet(ud.OnlineRegressor(speed="light"), key="pump", order="n", features=["a", "b"], target="y", wait=3)
+    fleet.run(records[:78], folder=tmp_path / "fleet")
+    state = state_of(tmp_path / "fleet", 7)
+    assert fleet.info(state).waiting == 2  # nobody said that nothing before them comes any more
+    twin = fleet.stream(fleet.finish(state, 7).state)
+    with open_service(tmp_path / "fleet") as service:
+        for record in records[78:98:2]:
+            (one,) = service.predict([without(record, "y")])
+            own = twin.ask({name: record[name] for name in "ab"})
+            assert one.prediction == own[0]["prediction"]
+            service.learn([Label(one.id, record["y"])])
+            twin.tell(own, record["y"])
+        service.predict([{"pump": 9, "a": rng.normal(), "b": 0.0}])
+        assert service.facts()["keys"] == 3
+    after = state_of(tmp_path / "fleet", 7)
+    assert fleet.info(after).rounds == 49
+    assert fleet.stream(after).model.predict([1.0, 2.0]) == twin.model.predict([1.0, 2.0])
+    outputs = fleet.run(records, folder=tmp_path / "fleet", source="again").outputs
+    assert {row.status for row in outputs if row.key == 7 and row.order < 50} == {"duplicate"}
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (False, True), ("no", "yes"), ("low", "mid", "high")])
+def test_classes_of_a_model_file_are_served_by_key_under_their_names(tmp_path, labels):
+    rng = np.random.default_rng(6)
+    Z = rng.normal(size=(40, 2))
+    model = ud.OnlineClassifier(speed="light")
+    for z in Z:
+        which = int(np.digitize(z.sum(), [0.0, 1.0][: len(labels) - 1]))
+        model.learn(dict(zip(NAMES, z.tolist(), strict=True)), labels[which])
+    model.save(tmp_path / "model.undrift")
+    own = {key: ud.load(tmp_path / "model.undrift") for key in "xy"}
+    for _ in range(2):
+        with open_service(tmp_path / "model.undrift", key="shop") as service:
+            for t in range(20):
+                key, row = "xy"[t % 2], dict(zip(NAMES, rng.normal(size=2).tolist(), strict=True))
+                expected = own[key].ask(row)
+                p = own[key].served_probabilities(expected)
+                (one,) = service.predict([{"shop": key, **row}])
+                assert one.prediction == max(p, key=p.get)
+                assert type(one.prediction) is type(labels[0])
+                assert one.probabilities == pytest.approx({str(label): share for label, share in p.items()}, rel=1e-12)
+                label = labels[int(rng.integers(len(labels)))]
+                service.learn([Label(one.id, label)])
+                own[key].tell(expected, label)
+            assert service.facts()["log_loss"] > 0.0
+            assert service.models.key_facts("x")["relative_error"] >= 0.0
+            if not model.several_classes:
+                (one,) = service.predict([{"shop": "x", "a": 0.0}])
+                expected = own["x"].ask({"a": 0.0})
+                with pytest.raises(DataError, match=r"the label of row .*: the target 'y' is '17', a third class"):
+                    service.learn([Label(one.id, 17)])
 
 
 def test_a_service_is_not_gone_on_with_beside_another_fleet(tmp_path):

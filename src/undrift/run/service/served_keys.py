@@ -24,6 +24,7 @@ import numpy as np
 
 import undrift.online
 from undrift._internal.folder import Folder
+from undrift._internal.names import find_similar
 from undrift._internal.state_file import JOURNAL, STATE
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError, RequestSizeError
@@ -472,7 +473,7 @@ class ServedKeys:
         for row in rows:
             for name in fields.key:
                 _check_key(name, row.get(name))
-            strange = next((name for name in row if name not in names and name not in self._unused), None)
+            strange = self._find_strange(row, names)
             if strange is not None:
                 known = [*fields.features, *fields.texts]
                 raise InputError(f"the models have no feature '{strange:.60}'{did_you_mean(strange, known)}")
@@ -491,6 +492,14 @@ class ServedKeys:
                     f"{origin.at(number + i)}: a key has 1 to {LONGEST_KEY:,} characters, got {len(key):,}"
                 )
         return found
+
+    def _find_strange(self, row: Row, names: Sequence[str]) -> str | None:
+        """Return a name in a row that no column has; where features were named, only one that is a slip for theirs."""
+        strange = [name for name in row if name not in names and name not in self._unused]
+        if self.streams.settings.features is not None:
+            lacking = [name for name in names if name not in row]
+            strange = [name for name in strange if find_similar(name, lacking) is not None]
+        return strange[0] if strange else None
 
     def _check_orders(self, key: str, state: KeyState, orders: Iterable[int], where: Sequence[str]) -> None:
         """Refuse rows whose order was there before, or is behind that of a row that came."""
