@@ -39,6 +39,7 @@ from undrift.run.ledger import make_entry
 from undrift.run.service.begin import stream_around
 from undrift.run.service.folder_journal import open_journal
 from undrift.run.service.journal import Checkpoint, Journal, KeyRow, WaitingRow
+from undrift.run.service.journaled_service import describe_failure
 from undrift.run.service.recent import RecentRounds, Round, make_rounds
 from undrift.run.service.served_models import (
     AskedRow,
@@ -61,7 +62,7 @@ from undrift.stream.keyed.key_advance import SKIPPED, KeyAdvance
 from undrift.stream.keyed.key_state import KeyState
 from undrift.stream.keyed.keyed_rows import Fields, KeyedRows, RowReader
 from undrift.stream.keyed.keyed_streams import KeyedStreams
-from undrift.stream.keyed.outputs import ABSENT, EXPIRED, LABELLED, NO_EXTRAS, OK, Key, OutputRow, Outputs
+from undrift.stream.keyed.outputs import ABSENT, EXPIRED, LABELLED, NO_EXTRAS, OK, Key, Outputs
 from undrift.stream.keyed.stream_pool import take_two_classes
 from undrift.stream.labels import LabelCode
 from undrift.stream.settings import did_you_mean
@@ -107,8 +108,8 @@ class _LoadedKey:
     """Without what the stream holds."""
     stream: Stream
     recent: deque[Round] = field(default_factory=lambda: deque(maxlen=ROUNDS_OF_A_KEY))
-    outputs: list[list[Any]] = field(default_factory=list)
-    """Outputs that are not in the fleet's store yet, each behind the number of its entry."""
+    outputs: list[Outputs] = field(default_factory=list)
+    """What is not in the fleet's store yet."""
 
     @property
     def model(self) -> OnlineEstimator:
@@ -271,7 +272,8 @@ class ServedKeys:
     def _key_row(self, key: str, last: int) -> KeyRow:
         loaded = self._loaded[key]
         facts = json.dumps(self.records[key].state(last), allow_nan=False)
-        recent = [[list(one) for one in loaded.recent], self._watch.state(key), loaded.outputs]
+        outputs = Outputs.concat(loaded.outputs).pack().hex()
+        recent = [[list(one) for one in loaded.recent], self._watch.state(key), outputs]
         return KeyRow(key, facts, json.dumps(recent, allow_nan=False), self._pack(loaded))
 
     def _pack(self, loaded: _LoadedKey) -> bytes:
@@ -289,15 +291,13 @@ class ServedKeys:
             return False
         waiting = self._ordered_rows({*keys})
         with store.transaction(SERVED, store.progress(SERVED).records):
-            outputs: list[OutputRow] = []
+            outputs: list[Outputs] = []
             for key in keys:
                 loaded, name = self._read(key), self._name(key)
-                rows = [_output_row(name, one) for one in loaded.outputs]
-                if key in waiting:
-                    rows += self._give(name, loaded, waiting[key])
+                parts = [*loaded.outputs, self._give(key, loaded, waiting.get(key, ()))]
                 store.put({name: self._pack(loaded)})
-                outputs += rows
-            store.add_outputs([Outputs.from_rows(outputs)], SERVED, SourceProgress(last, self._id.encode()))
+                outputs += [replace(part, keys=[name] * len(part)) for part in parts]
+            store.add_outputs(outputs, SERVED, SourceProgress(last, self._id.encode()))
         self._committed, self._outputs = last, 0
         for key in keys:
             self._count += self.records[key].is_new
@@ -325,16 +325,16 @@ class ServedKeys:
                 found[key] = rows
         return found
 
-    def _give(self, name: Key, loaded: _LoadedKey, rows: Sequence[WaitingRow]) -> list[OutputRow]:
+    def _give(self, key: str, loaded: _LoadedKey, rows: Sequence[WaitingRow]) -> Outputs:
         """Let the state of a key keep rows that wait, as that of a file's rows does; return outputs for those new."""
-        state, advance = loaded.state, KeyAdvance(self.streams, name, loaded.state, loaded.stream)
+        state, advance = loaded.state, KeyAdvance(self.streams, key, loaded.state, loaded.stream)
         for row in rows:
             order, record = _split_record(row)
             if state.unlabelled.get(order) != row.serial and len(state.unlabelled) < self.streams.hold:
                 loaded.stream.adopt_rows([row.serial], [record])
                 state.unlabelled[order] = row.serial
                 advance.put_served(order, row.serial)
-        return advance.count_outputs()
+        return Outputs.from_rows(advance.count_outputs())
 
     def find_labelled(self) -> list[int]:
         """Return the numbers of the rows that wait in the journal and whose label a file has brought since."""
@@ -394,14 +394,20 @@ class ServedKeys:
         loaded = _LoadedKey(state, self.pool.stream(state))
         state.arrays, state.records = {}, {}
         if saved is not None:
-            recent, watch, outputs = json.loads(saved[0])
-            loaded.recent.extend(Round(*one) for one in recent)
-            self._watch.resume(key, watch)
-            loaded.outputs = outputs if own else []
+            try:
+                recent, watch, outputs = json.loads(saved[0])
+                loaded.recent.extend(Round(*one) for one in recent)
+                self._watch.resume(key, watch)
+                loaded.outputs = [Outputs.unpack(bytes.fromhex(outputs))] if own else []
+            except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
+                why = describe_failure(error)
+                raise ModelFileError(
+                    f"{self._journal.path}: key {key!r:.60} is damaged ({why}); move it away"
+                ) from None
         if state.waiting:  # of a fleet that was not told that nothing before them comes any more
             advance = KeyAdvance(self.streams, key, state, loaded.stream)
             advance.finish()
-            self._put_out(loaded, advance, self._committed + 1)
+            self._put_out(loaded, advance)
         return loaded
 
     def _change(self, key: str, number: int) -> _LoadedKey:
@@ -426,12 +432,12 @@ class ServedKeys:
         if (count := len({*keys})) > self.most_loaded:
             raise InputError(f"a request may hold rows of {self.most_loaded:,} keys, got {count:,}; split it")
 
-    def _put_out(self, loaded: _LoadedKey, advance: KeyAdvance, entry: int) -> None:
+    def _put_out(self, loaded: _LoadedKey, advance: KeyAdvance) -> None:
         """Count what became of rows, and keep it for the fleet's store."""
-        for row in advance.count_outputs():
-            if self._store is not None:
-                loaded.outputs.append([entry, *(None if cell != cell else cell for cell in row[1:])])
-                self._outputs += 1
+        rows = advance.count_outputs()
+        if rows and self._store is not None:
+            loaded.outputs.append(Outputs.from_rows(rows))
+            self._outputs += len(rows)
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
@@ -529,7 +535,7 @@ class ServedKeys:
             released = stream.release_rows(serials)
             loaded.state.asked = True
             record.waiting += len(places)
-            self._put_out(loaded, advance, entry)
+            self._put_out(loaded, advance)
             sent = make_answers([number + i for i in places], shown, self._show)
             for i, order, serial, kept, answer in zip(places, orders, serials, released, sent, strict=True):
                 row = WaitingRow(number + i, key, serial, references[i], when, _join_record(order, kept))
@@ -621,7 +627,7 @@ class ServedKeys:
             stream.tell_numbers([row.serial], stream.features.labels, np.array([math.nan]))
             if given:
                 advance.rows.append((key, order, math.nan, math.nan, EXPIRED, "its label never comes", NO_EXTRAS))
-            self._put_out(loaded, advance, entry)
+            self._put_out(loaded, advance)
             return ()
         line = np.array([row.number], dtype=np.int64)
         shown = self._shown(stream, [row.serial], Rows(line, None, np.empty((1, 0)), np.empty(1)))
@@ -631,7 +637,7 @@ class ServedKeys:
         told = code.decode(y)[0] if self.streams.several else float(y[0])
         assert told is not None  # it is not missing
         advance.learn_label(order, order, row.serial, told, LABELLED if given else OK)
-        self._put_out(loaded, advance, entry)
+        self._put_out(loaded, advance)
         self.rounds += 1
         y = np.maximum(y, 0.0) if self.binary else y
         found = [*make_rounds([row.number], y, shown, code.classes or (), self._show)]
@@ -699,7 +705,7 @@ LEAST_JUDGED = 20
 
 
 class KeyRecord:
-    """Figures of one key. Errors are squared, or log-losses; the naive guess is the last label, or how often it came."""
+    """Figures of one key: squared errors or log-losses, beside those of the last label, or of how often each came."""
 
     __slots__ = ("error", "inside", "is_new", "judged", "last", "naive", "rounds", "saved_at", "waiting")
 
@@ -777,13 +783,6 @@ def _split_record(row: WaitingRow) -> tuple[int, Vector]:
     if len(row.record) < 3 or not np.isfinite(row.record[:2]).all():
         raise ModelFileError(f"the saved record of row {row.number} cannot be used")
     return int(row.record[0]) * 2**32 + int(row.record[1]), row.record[2:]
-
-
-def _output_row(key: Key, saved: Sequence[Any]) -> OutputRow:
-    """Return a row of output as it was before it was saved."""
-    _, order, prediction, target, status, reason, extras = saved
-    known = [math.nan if value is None else value for value in (prediction, target)]
-    return key, order, known[0], known[1], status, reason, extras
 
 
 # ---- folders -----------------------------------------------------------------------------------------------------
