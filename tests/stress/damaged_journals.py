@@ -4,9 +4,9 @@ python -m tests.stress.damaged_journals [damages] [seed]
 
 Services of one model, of keys, of a fleet, of several classes and of forecasts are left as a kill leaves them. Their
 journals then get flipped, lost or zeroed bytes, are cut off, lose tables and rows, or get values of wrong kinds and
-shapes, with a wrong checksum or a forged one. No damage may end in a raw traceback, neither when the journal is opened nor in the
-requests that follow. What is not forged must be noticed: a service that opens must be the one that was left. A damaged
-write-ahead log is an exception: SQLite reads it up to the damage, so that an earlier state may come back.
+shapes, with a wrong checksum or a forged one. No damage may end in a raw traceback, neither when the journal is opened
+nor in the requests that follow. What is not forged must be noticed: a service that opens must be the one that was left.
+A damaged write-ahead log is an exception: SQLite reads it up to the damage, so that an earlier state may come back.
 """
 
 import contextlib
