@@ -1,4 +1,4 @@
-"""KeyWatch, KeyedWatch: rare false alarms over many keys together, soon after a change of one, nothing lost by a stop."""
+"""KeyWatch, KeyedWatch: rare false alarms over many keys, soon after a change of one, nothing lost by a stop."""
 
 import json
 

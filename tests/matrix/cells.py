@@ -370,7 +370,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "predict": None,
         "compare": refused("--alert is not supported", "a comparison does not watch the stream"),
         "certify": None,
-        "fleet": no_option("alert", COMMAND),
+        "fleet": works,
         "Spark": no_argument("alert", "fleets report predictions only"),
         "serve": works,
         "serve by key": {
