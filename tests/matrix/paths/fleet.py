@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
+from ..references import expect_stream
 from ..scenarios import CUT, Reference, Scenario
 from .commands import call, parse_json, require, run_options, write_csv
 from .keyed_rows import KEYS, expect_keyed_events, expect_keys, join_keys, keyed_columns
@@ -26,7 +27,7 @@ class FleetPath(PathDriver):
         """Return what the library says about each key."""
         if scenario.options.get("alert") == "events":
             return expect_keyed_events(scenario)
-        return expect_keys(scenario, reference)
+        return expect_stream(scenario, reference) if "alert" in scenario.options else expect_keys(scenario, reference)
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Play the fleet over the whole file."""

@@ -50,7 +50,7 @@ def expect_keys(
 
 
 def expect_keyed_events(scenario: Scenario) -> Answers:
-    """Return what one watch for both keys finds in the library's predictions, those of the first key before the others."""
+    """Return what one watch for both keys finds in the library's predictions, the first key first."""
     from undrift.events import KeyedWatch
 
     watch, found = KeyedWatch(), []
