@@ -133,7 +133,7 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
         why = "no label of their key was learned since the row before, and intervals hold one row ahead"
         print(f"{found.withheld:,} row{' has' if found.withheld == 1 else 's have'} no interval: {why}")
     if found.events is not None:
-        print(f"{found.new_events:,} changes were found" + (":" if found.new_events else ""))
+        print(f"changes found: {found.new_events:,}")
         for event in found.events[len(found.events) - found.new_events :][:SHOWN]:
             print(printable(f"  row {event.row:,}: {event.sentence}"))
     error = "typical error" if found.task == "regression" else "log-loss"
