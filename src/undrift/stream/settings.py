@@ -235,7 +235,7 @@ class Settings(FileSettings, frozen=True, kw_only=True):
 class FleetSettings(Settings, frozen=True, kw_only=True):
     """What a fleet predicts, with one model per key."""
 
-    unsupported: ClassVar = ("half_life", "nonnegative", "level", "alert")
+    unsupported: ClassVar = ("half_life", "nonnegative", "level")
     """Settings of runs that fleets have no use for; the level of intervals is `interval`."""
 
     key: Annotated[Texts, option("Column that says which stream a row is of; a,b,c name it together.", "-k")]

@@ -179,6 +179,7 @@ def finish_fleet(
     used = {name: asked[name] for name in RECORDED if name in asked}
     provenance = {"undrift": undrift.__version__, "kernels": kernels.level(), "settings": used}
     found = write_result(run, folder, provenance, plan)._replace(warnings=warnings)
+    plan = plan._replace(events=None if found.events is None else list(found.events))
     plan.write(folder)
     if not np.isin(outputs.status, (OK, LABELLED, PREDICTED)).any() and (unused.are_most or not found.rounds):
         why = f"; most often ({unused.number} rows) because {unused.reason}" if unused.number else ""

@@ -33,6 +33,7 @@ class KeyAdvance:
         self.streams, self.key, self.state = streams, key, state
         self.wait, self.hold = streams.wait, streams.hold
         self.bounded = streams.interval is not None
+        self._plain = not streams.fields.texts and streams.fields.weight is None and not streams.several
         self.rows: list[OutputRow] = []
         self._stream = stream
         self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
@@ -306,6 +307,8 @@ class KeyAdvance:
     def _waiting_record(self, batch: KeyedRows, i: int) -> WaitingRecord:
         of, y = int(batch.label_of[i]), float(batch.y[i])
         kind = LABEL if of != ABSENT else ASK if y != y else ROW
+        if self._plain:
+            return WaitingRecord(kind, of, y, batch.Z[i])
         texts = tuple(cells[i] for cells in batch.texts.values())
         weight = 1.0 if batch.weight is None else float(batch.weight[i])
         label = None if batch.labels is None else batch.labels[i]
