@@ -333,7 +333,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         ),
         "Spark": no_argument("certify", "fleets are not certified"),
         "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
-        "serve by key": refused("name one of `undrift run`", "requests cannot be read again"),
+        "serve by key": refused("fleets are not certified", "requests cannot be read again"),
         "forecast": works,
         "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
         "River": works,

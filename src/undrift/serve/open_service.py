@@ -16,8 +16,8 @@ from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.service.begin import begin_run
+from undrift.run.service.open_keys import open_copies, open_fleet
 from undrift.run.service.served_forecasts import ServedForecasts, open_forecast_journal
-from undrift.run.service.served_keys import open_copies, open_fleet
 from undrift.run.service.served_run import open_run
 from undrift.run.service.service import HOLD, Service
 from undrift.serve.forecast_service import ForecastService

@@ -23,7 +23,7 @@ from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_resul
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.rows_in_order import read_first_rows, reorder
 from undrift.run.read.source import Source
-from undrift.run.service.served_keys import commit_fleet_journal
+from undrift.run.service.open_keys import commit_fleet_journal
 from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns

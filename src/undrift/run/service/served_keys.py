@@ -7,39 +7,28 @@ kill anywhere the store and the journal say together which states count.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import json
 import math
-import os
 import time
 import uuid
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import undrift.online
-from undrift._internal.folder import Folder
 from undrift._internal.names import find_similar
-from undrift._internal.state_file import JOURNAL, STATE
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError, RequestSizeError
 from undrift.events import Event, KeyedWatch
-from undrift.fleet import Fleet
-from undrift.fleet.state_store import STORE_FILE, SourceProgress, StateStore, read_about
+from undrift.fleet.state_store import SourceProgress, StateStore
 from undrift.losses import sigmoid
-from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.fleet.plan import FleetPlan, read_plan
-from undrift.run.ledger import make_entry
-from undrift.run.service.begin import stream_around
-from undrift.run.service.folder_journal import open_journal
 from undrift.run.service.journal import Checkpoint, Journal, KeyRow, WaitingRow
 from undrift.run.service.journaled_service import describe_failure
+from undrift.run.service.key_record import KeyRecord
 from undrift.run.service.recent import RecentRounds, Round, make_rounds
 from undrift.run.service.served_models import (
     AskedRow,
@@ -54,23 +43,19 @@ from undrift.run.service.served_models import (
     show_label,
 )
 from undrift.run.service.served_run import LabelOrigin, RequestOrigin
-from undrift.run.service.service import HOLD, LARGEST_BATCH, Service
+from undrift.run.service.service import LARGEST_BATCH
 from undrift.stream import Answers, Stream
 from undrift.stream.cells import Cells, RowBatch
 from undrift.stream.features import ParsedRows, Rows
 from undrift.stream.keyed.key_advance import SKIPPED, KeyAdvance
 from undrift.stream.keyed.key_state import KeyState
-from undrift.stream.keyed.keyed_rows import Fields, KeyedRows, RowReader
+from undrift.stream.keyed.keyed_rows import KeyedRows, RowReader
 from undrift.stream.keyed.keyed_streams import KeyedStreams
 from undrift.stream.keyed.outputs import ABSENT, EXPIRED, LABELLED, NO_EXTRAS, OK, Key, Outputs
-from undrift.stream.keyed.stream_pool import take_two_classes
 from undrift.stream.labels import LabelCode
 from undrift.stream.settings import did_you_mean
 from undrift.stream.stream import WaitingRows
 
-SERVICE = "service"
-"""Sub-folder of a fleet with the journal of its service."""
-NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
 SERVED = "undrift serve"
 """What the store of a fleet calls the rows of its service."""
 LOADED_BYTES = 256 << 20
@@ -531,7 +516,7 @@ class ServedKeys:
             orders = [self._pass(advance, features.orders[i]) for i in places]
             rows, answers = stream.serve_rows(waiting)
             serials = answers.serial.tolist()
-            shown = self._shown(stream, serials, rows)
+            shown = self._name_answers(self._at_own_level(stream, serials, rows) or answers)
             released = stream.release_rows(serials)
             loaded.state.asked = True
             record.waiting += len(places)
@@ -553,12 +538,15 @@ class ServedKeys:
             advance.release_order(order)
         return order
 
-    def _shown(self, stream: Stream, serials: Sequence[int], rows: Rows) -> Answers:
-        """Return what was answered to rows that wait, as clients see it."""
-        answers = stream.find_answers(serials, rows, level=self.level)
-        if not self.binary:
-            return answers
-        return replace(answers, classes=tuple(self.streams.classes or ("0", "1")))
+    def _at_own_level(self, stream: Stream, serials: Sequence[int], rows: Rows) -> Answers | None:
+        """Return what was answered to rows that wait, if intervals were asked for at another level than the fleet's."""
+        if self.level == self.streams.settings.level or self.streams.schema.task != "regression":
+            return None
+        return stream.find_answers(serials, rows, level=self.level)
+
+    def _name_answers(self, answers: Answers) -> Answers:
+        """Return answers with the two classes as all keys know them."""
+        return replace(answers, classes=tuple(self.streams.classes or ("0", "1"))) if self.binary else answers
 
     def _show(self, label: str) -> Cell:
         numbers = self.binary and self.streams.classes is None
@@ -630,17 +618,18 @@ class ServedKeys:
             self._put_out(loaded, advance)
             return ()
         line = np.array([row.number], dtype=np.int64)
-        shown = self._shown(stream, [row.serial], Rows(line, None, np.empty((1, 0)), np.empty(1)))
+        shown = self._at_own_level(stream, [row.serial], Rows(line, None, np.empty((1, 0)), np.empty(1)))
         code, y = self._read_cells(stream if self.streams.several else self._blank, [label.y], [row.number])
         if self.binary:
             self._name_classes(code.classes)
         told = code.decode(y)[0] if self.streams.several else float(y[0])
         assert told is not None  # it is not missing
-        advance.learn_label(order, order, row.serial, told, LABELLED if given else OK)
+        answers = advance.learn_label(order, order, row.serial, told, LABELLED if given else OK)
+        assert answers is not None  # the label was read before
         self._put_out(loaded, advance)
         self.rounds += 1
         y = np.maximum(y, 0.0) if self.binary else y
-        found = [*make_rounds([row.number], y, shown, code.classes or (), self._show)]
+        found = [*make_rounds([row.number], y, self._name_answers(shown or answers), code.classes or (), self._show)]
         record.add_label(found[0] if found else None, told, self.streams.schema.task)
         events: list[Event] = []
         for one in found:
@@ -698,71 +687,6 @@ class ServedKeys:
         return self._recent.last(count) if key is None else list(self._load(key).recent)[-count:]
 
 
-SPAN = 100
-"""Figures are means over about so many last rounds."""
-LEAST_JUDGED = 20
-"""Rounds before a key is held against others: in fewer it is chance."""
-
-
-class KeyRecord:
-    """Figures of one key: squared errors or log-losses, beside those of the last label, or of how often each came."""
-
-    __slots__ = ("error", "inside", "is_new", "judged", "last", "naive", "rounds", "saved_at", "waiting")
-
-    def __init__(self) -> None:
-        self.rounds = self.judged = self.saved_at = 0
-        self.is_new = False  # whether the fleet did not have it
-        self.error = self.naive = self.inside = 0.0
-        self.last: dict[str, float] | float | None = None  # the last label; of classes how often each came lately
-        self.waiting = 0  # rows that wait for their label
-
-    def add_label(self, one: Round | None, label: float | str, task: str) -> None:
-        """Take a label in, beside what was served."""
-        self.rounds += 1
-        if task == "regression":
-            assert isinstance(label, float)
-            assert not isinstance(self.last, dict)
-            error = None if one is None else (one.y - one.yhat) ** 2
-            naive = None if self.last is None else (label - self.last) ** 2
-            self.last = label
-        else:
-            came = self.last if isinstance(self.last, dict) else {}
-            name = str(label)
-            naive = -math.log((came.get(name, 0.0) + 1.0) / (sum(came.values()) + len(came) + 1.0)) if came else None
-            error = None if one is None else one.loss
-            if one is not None and task == "classification":
-                error = float(np.logaddexp(0.0, (1.0 - 2.0 * one.y) * one.yhat))
-            self.last = {text: (1.0 - 1.0 / SPAN) * often for text, often in came.items()}
-            self.last[name] = self.last.get(name, 0.0) + 1.0
-        if one is None or not one.known or naive is None or error is None:
-            return
-        self.judged += 1
-        part = 1.0 / min(self.judged, SPAN)
-        self.error += part * (error - self.error)
-        self.naive += part * (naive - self.naive)
-        if one.lower is not None and one.upper is not None:
-            self.inside += part * ((one.lower <= one.y <= one.upper) - self.inside)
-
-    @property
-    def badness(self) -> float:
-        """How large its error is beside that of the naive guess: above 1 the naive guess did better lately."""
-        if self.judged < LEAST_JUDGED or not self.naive > 0.0:
-            return 0.0
-        ratio = self.error / self.naive
-        return ratio if math.isfinite(ratio) else 0.0
-
-    def state(self, saved_at: int) -> list[Any]:
-        """Return it as JSON values, to be saved when the journal has come to `saved_at`."""
-        figures = [self.error.hex(), self.naive.hex(), self.inside, self.last]
-        return [saved_at, self.is_new, self.rounds, self.judged, self.waiting, figures]
-
-    def resume(self, state: Sequence[Any]) -> None:
-        """Go on where `state` left off."""
-        self.saved_at, self.is_new, self.rounds, self.judged, self.waiting, figures = state
-        error, naive, self.inside, self.last = figures
-        self.error, self.naive = float.fromhex(error), float.fromhex(naive)
-
-
 def _check_key(name: str, cell: Cell) -> None:
     """Refuse what names no key."""
     if isinstance(cell, bool) or not isinstance(cell, (str, int)):
@@ -783,135 +707,3 @@ def _split_record(row: WaitingRow) -> tuple[int, Vector]:
     if len(row.record) < 3 or not np.isfinite(row.record[:2]).all():
         raise ModelFileError(f"the saved record of row {row.number} cannot be used")
     return int(row.record[0]) * 2**32 + int(row.record[1]), row.record[2:]
-
-
-# ---- folders -----------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def open_fleet(
-    path: Path, *, level: float | None = None, hold: float | None = HOLD, durable: bool = False
-) -> Iterator[Service]:
-    """Give the service of a fleet's folder; no other process writes there meanwhile.
-
-    When it ends in order, what it learned is in the fleet's store, and in the ledger.
-    """
-    with contextlib.ExitStack() as held:
-        fleet_folder = Folder(path, "fleet")
-        held.enter_context(fleet_folder.hold_lock())
-        about = read_about(path / STORE_FILE)
-        plan = read_plan(path) if "file" in about else None  # refuses a fleet whose first file was not finished
-        fleet = _fleet_of(about, path) if plan is None else plan.fleet
-        if not isinstance(fleet.prototype, OnlineEstimator):
-            kind = about.get("model class")
-            raise InputError(f"{path}: keys have a {kind!r:.40}; only online estimators can be served")
-        store = held.enter_context(StateStore(path / STORE_FILE, about))
-        folder = Folder(path / SERVICE, "service", names=NAMES)
-        held.enter_context(folder.hold_lock())
-        journal = held.enter_context(open_journal(folder, durable))
-        unused = [fleet.fields.label_of] if plan is None else plan.left_out
-        models = ServedKeys(fleet, journal, store=store, unused=filter(None, unused), level=level)
-        service = Service(models, journal, hold=hold)
-        if models.is_moved:
-            service.save(everything=True)  # from now on it goes on from what the files taught
-            service.close_labelled(models.find_labelled())
-        yield service
-        service.close()
-        if service.is_restored and plan is not None:
-            _write_ledger(fleet_folder, plan, store)
-
-
-def commit_fleet_journal(path: str | os.PathLike[str]) -> None:
-    """Commit what a service that was killed left in the journal of a fleet, as if it had ended in order."""
-    if (Path(path) / SERVICE / JOURNAL[0]).exists() and (Path(path) / STATE).exists():
-        with open_fleet(Path(path), hold=None):
-            pass  # it restores what the journal says, or refuses a damaged one, and commits it
-
-
-def _write_ledger(folder: Folder, plan: FleetPlan, store: StateStore) -> None:
-    """Write how many rows the service taught since the last file into the ledger of the fleet."""
-    statuses = [part.status for part in store.outputs(SERVED)]
-    before = [entry for entry in plan.learned if entry["by"] == "serve"]
-    if not statuses:
-        return
-    if plan.learned[-1]["by"] == "serve":
-        entry = before.pop()
-    else:
-        entry = make_entry(SERVED, "serve") | {"source": SERVED, "labelled": 0}
-    status = np.concatenate(statuses)
-    rows, labelled = (int(np.count_nonzero(np.isin(status, some))) for some in ((OK, LABELLED), (LABELLED,)))
-    entry["rows"] = rows - sum(int(one["rows"]) for one in before)
-    entry["labelled"] = labelled - sum(int(one["labelled"]) for one in before)
-    if entry["rows"]:
-        if plan.learned[-1] is not entry:
-            plan.learned.append(entry)
-        plan.write(folder)
-
-
-def _fleet_of(about: Mapping[str, Any], folder: Path) -> Fleet:
-    """Return a fleet that was made in Python, from what its folder says about it."""
-    cls = getattr(undrift.online, str(about.get("model class")), None)
-    if not (isinstance(cls, type) and issubclass(cls, OnlineEstimator)):
-        kind = about.get("model class")
-        raise InputError(f"{folder}: keys have a {kind!r:.40}; only online estimators can be served")
-    names = [name.removeprefix("model ") for name in about if name.startswith("model ")]
-    options = {name: about[f"model {name}"] for name in names if name not in ("class", "rounds", "dim")}
-    own: dict[str, Any] = {
-        name: about.get(name) for name in ("features", "target", "order", "label_of", "wait", "hold", "numbered")
-    }
-    more: dict[str, Any] = {
-        "delay": about.get("delay", 0),
-        "lags": about.get("lags", ()),
-        "interval": about.get("interval"),
-    }
-    try:
-        return Fleet(cls(**options), key=about["key"].split(", "), time_unit=about["unit"], **own, **more)
-    except (TypeError, KeyError):
-        raise InputError(f"{folder}: its model has options that this undrift does not know; upgrade undrift") from None
-
-
-@contextlib.contextmanager
-def open_copies(
-    model: OnlineEstimator,
-    key: str,
-    folder: Path,
-    digest: str,
-    *,
-    level: float | None = None,
-    hold: float | None = HOLD,
-    durable: bool = False,
-) -> Iterator[Service]:
-    """Give the service of a model for each key, which begins as a copy of one from a file, of this digest."""
-    if model.dim is None:
-        raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
-    if model.keeps_rows:
-        raise InputError(
-            "a model with trees cannot be copied for every key, as they take megabytes; train it with trees=False, or "
-            "with speed 'fast'"
-        )
-    if len(model.pending):
-        raise InputError("the model has rows that wait for their label, and --key would copy them; tell it the labels")
-    kind = None
-    if isinstance(model, OnlineClassifier) and not isinstance(model.columns[0], str):
-        kind = type(model.columns[0]).__name__
-    stream = stream_around(model)
-    schema, settings = stream.schema, stream.settings
-    assert schema is not None
-    if key in schema.numbers:
-        raise InputError(f"--key '{key}': this is a feature of the model; name another column")
-    fields = Fields((key,), None, schema.numbers, settings.target, None)
-    fresh = stream.model.clone()
-    prototype = fresh if schema.task == "multiclass" else take_two_classes(fresh)
-    about: dict[str, Any] = {"wait": 0, "hold": 0, "numbered": False, "interval": None, "on_error": "raise"}
-    streams = KeyedStreams(fields, settings, schema, prototype, from_table=True, **about)
-    state = KeyState()
-    streams.pool.write_back(stream, state)
-    with contextlib.ExitStack() as held:
-        service_folder = Folder(folder, "service", names=NAMES)
-        held.enter_context(service_folder.hold_lock())
-        journal = held.enter_context(open_journal(service_folder, durable))
-        initial, origin = streams.pool.codec.pack(state), f"{digest} {key}"
-        models = ServedKeys(streams, journal, origin=origin, initial=initial, kind=kind, level=level)
-        service = Service(models, journal, hold=hold)
-        yield service
-        service.close()

@@ -220,8 +220,11 @@ class KeyAdvance:
 
     def learn_label(
         self, order: int, of: int, serial: int, y: Prediction, status: int, reason: str = ""
-    ) -> None:
-        """Learn the label of the row `of`, served under this serial number, and put out the record that brought it."""
+    ) -> Answers | None:
+        """Learn the label of the row `of`, served under this serial number, and put out the record that brought it.
+
+        Return what was answered to the row; None if the label cannot be used.
+        """
         stream = self._acquire()
         here = np.array([of], dtype=np.int64)
         answers = stream.find_answers([serial], Rows(here, None, np.empty((1, 0)), np.empty(1)))
@@ -229,12 +232,13 @@ class KeyAdvance:
             self._know(stream, serial, y)
         except (InputError, DataError) as error:
             self._output(order, NAN, y, outputs.POISON, str(error))
-            return
+            return None
         prediction, extras = self._read(of, answers)
         self.state.asked = False
         self.state.withheld.discard(of)
         self._score(answers, [y])
         self._output(order, prediction, y, status, reason, extras)
+        return answers
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
