@@ -421,6 +421,8 @@ def test_a_row_is_refused_whole_and_changes_nothing(tmp_path):
             ({"a": None}, "a value is missing, and such rows are left out"),
             ({"a": 10.0**80}, "'a' is 1e\\+80, beyond 1e75; correct it and send the request again"),
             ({"sold": 1.0}, "the models have no feature 'sold'"),
+            ({"a": 10**400}, "'a' is inf, beyond 1e75"),
+            ({"a": "\ud800"}, "'a' must be a text that can be written"),
             ({"day": 41, "a": "NA"}, "a value is missing"),
         ):
             with pytest.raises(InputError, match=words):

@@ -1,4 +1,4 @@
-"""`play_fleet`: every row of a file predicted and learned by the model of its key; `update_fleet`: rows added later."""
+"""`play_fleet`: the rows of a file predicted and learned, each by its key; `learn_later_rows`: rows added later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_resul
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.rows_in_order import read_first_rows, reorder
 from undrift.run.read.source import Source
-from undrift.run.service.open_keys import commit_fleet_journal
 from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns
@@ -306,7 +305,7 @@ class FleetUpdate(NamedTuple):
     """Rows that had been there before, with nothing new."""
 
 
-def update_fleet(
+def learn_later_rows(
     folder: str | Path,
     path: str,
     *,
@@ -315,15 +314,7 @@ def update_fleet(
     report: Callable[[FleetResult, Path], object] | None = None,
     stop: StopRequest | None = None,
 ) -> FleetUpdate:
-    """Learn the rows of a file that a fleet has not learned, with the columns and settings it began with.
-
-    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
-    whose order or time their key has not seen, and labels of rows that had none; without orders, all of them. A file
-    that was learned already is refused.
-    Killed at any moment, the same call goes on behind the rows that are saved. What a service learned counts; what a
-    killed one left in its journal is committed first.
-    """
-    commit_fleet_journal(folder)
+    """Do what `undrift.run.update_fleet` does, where no service has left anything in a journal."""
     with (stop or StopRequest()).interruptible():
         fleet_folder = Folder(folder, "fleet")
         plan = read_plan(fleet_folder.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,15 @@ import numpy as np
 import undrift.online
 from undrift._internal.folder import Folder
 from undrift._internal.state_file import JOURNAL, STATE
+from undrift._internal.stopping import StopRequest
 from undrift.errors import InputError
 from undrift.fleet import Fleet
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
 from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.fleet.plan import FleetPlan, read_plan
+from undrift.run.fleet.play import FleetUpdate, learn_later_rows
+from undrift.run.fleet.result import FleetResult
 from undrift.run.ledger import make_entry
 from undrift.run.service.begin import stream_around
 from undrift.run.service.folder_journal import open_journal
@@ -73,6 +76,27 @@ def commit_fleet_journal(path: str | os.PathLike[str]) -> None:
     if (Path(path) / SERVICE / JOURNAL[0]).exists() and (Path(path) / STATE).exists():
         with open_fleet(Path(path), hold=None):
             pass  # it restores what the journal says, or refuses a damaged one, and commits it
+
+
+def update_fleet(
+    folder: str | Path,
+    path: str,
+    *,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+    report: Callable[[FleetResult, Path], object] | None = None,
+    stop: StopRequest | None = None,
+) -> FleetUpdate:
+    """Learn the rows of a file that a fleet has not learned, with the columns and settings it began with.
+
+    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
+    whose order or time their key has not seen, and labels of rows that had none; without orders, all of them. A file
+    that was learned already is refused.
+    Killed at any moment, the same call goes on behind the rows that are saved. What a service learned counts; what a
+    killed one left in its journal is committed first.
+    """
+    commit_fleet_journal(folder)
+    return learn_later_rows(folder, path, workers=workers, progress=progress, report=report, stop=stop)
 
 
 def _write_ledger(folder: Folder, plan: FleetPlan, store: StateStore) -> None:

@@ -464,6 +464,9 @@ class ServedKeys:
         for row in rows:
             for name in fields.key:
                 _check_key(name, row.get(name))
+            broken = next((name for name, cell in row.items() if isinstance(cell, str) and not is_unicode(cell)), None)
+            if broken is not None:
+                raise InputError(f"'{broken:.60}' must be a text that can be written, got {row[broken]!r:.60}")
             strange = self._find_strange(row, names)
             if strange is not None:
                 known = [*fields.features, *fields.texts]
