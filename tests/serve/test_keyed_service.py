@@ -396,6 +396,85 @@ def test_classes_of_a_model_file_are_served_by_key_under_their_names(tmp_path, l
                     service.learn([Label(one.id, 17)])
 
 
+@pytest.mark.parametrize("options", [{"candidates": ["b"]}, {"indicators": True}, {"speed": "fast", "half_life": 30.0}])
+def test_a_model_file_of_any_kind_is_copied_for_every_key(tmp_path, options):
+    rng = np.random.default_rng(8)
+    model = ud.OnlineRegressor(**{"speed": "light", **options})
+    for _ in range(30):
+        row = dict(zip(NAMES, rng.normal(size=2).tolist(), strict=True))
+        model.learn(row, row["a"] + row["b"])
+    model.save(tmp_path / "model.undrift")
+    own = {key: ud.load(tmp_path / "model.undrift") for key in "xy"}
+    for _ in range(2):
+        with open_service(tmp_path / "model.undrift", key="shop", level=0.8) as service:
+            for t in range(20):
+                key, row = "xy"[t % 2], dict(zip(NAMES, rng.normal(size=2).tolist(), strict=True))
+                row |= {"a": None} if t % 5 == 0 else {}
+                expected = own[key].ask({name: np.nan if cell is None else cell for name, cell in row.items()})
+                (one,) = service.predict([{"shop": key, **row}])
+                assert (one.prediction, one.lower, one.upper) == (expected.yhat, *expected.bounds(0.8))
+                service.learn([Label(one.id, 0.5 * t)])
+                own[key].tell(expected, 0.5 * t)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_changes_of_a_key_are_told_once_and_under_its_name(tmp_path, killed):
+    play_fleet(shop_files(tmp_path)[0], tmp_path / "fleet", SETTINGS)
+    rng, found = np.random.default_rng(0), []
+    for part in range(3):
+        with open_service(tmp_path / "fleet") as service:
+            for t in range(100):
+                for key in "xy":
+                    a = float(rng.normal())
+                    (one,) = service.predict([{"shop": key, "a": a}])
+                    moved = 3.0 if key == "y" and part == 2 else 0.0
+                    service.learn([Label(one.id, a + moved + 0.1 * float(rng.normal()))])
+                service.tend()
+                if t == 50:
+                    service.save()
+            found, counts = list(service.events), sum(service.event_counts.values())
+            if killed:
+                kill(service)
+    with open_service(tmp_path / "fleet") as service:
+        assert list(service.events) == found
+        assert sum(service.event_counts.values()) == counts == len(found)
+    assert {event.key for event in found} == {"y"}
+    assert {str(event.kind) for event in found} == {"error leans", "error grew"}  # the intervals learn at once
+    assert all(event.sentence.startswith("'y': ") for event in found)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_commit_that_fails_is_made_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("undrift.run.service.served_keys.OUTPUTS_PER_COMMIT", 5)
+    first, everything, rows = shop_files(tmp_path)
+    whole = play_fleet(everything, tmp_path / "whole", SETTINGS)
+    play_fleet(first, tmp_path / "fleet", SETTINGS)
+
+    def full(*arguments, **options):
+        raise InputError("the disk is full; make room")
+
+    with open_service(tmp_path / "fleet") as service:
+        with monkeypatch.context() as patch:
+            patch.setattr(StateStore, "add_outputs", full)
+            for row in rows[80:90]:
+                (one,) = service.predict([without(row, "sold")])
+                service.learn([Label(one.id, row["sold"])])
+            ids = [one.id for one in service.predict([without(row, "sold") for row in rows[90:92]])]
+            with pytest.raises(InputError, match="the disk is full"):
+                service.save(everything=True)
+        service.learn([Label(ids[0], rows[90]["sold"])])
+    done = update_fleet(tmp_path / "fleet", everything)
+    assert (done.added, done.labelled, done.skipped) == (28, 1, 91)
+    found = outputs_by_row(done.found.run)
+    assert [row[:3] for row in found if row[2] in ("predicted", "labelled")] == [
+        ("y", 45, "labelled"),
+        ("y", 45, "predicted"),
+    ]
+    assert len([row for row in found if row[2] == "ok"]) == 119
+    expected = {row[:2]: row for row in outputs_by_row(whole.run)}
+    assert all(row == expected[row[:2]] for row in found if row[2] == "ok" and row[1] <= 45)
+
+
 def test_a_service_is_not_gone_on_with_beside_another_fleet(tmp_path):
     first, everything, rows = shop_files(tmp_path)
     fleet = tmp_path / "fleet"

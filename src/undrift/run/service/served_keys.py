@@ -275,14 +275,19 @@ class ServedKeys:
         if not keys:
             return False
         waiting = self._ordered_rows({*keys})
-        with store.transaction(SERVED, store.progress(SERVED).records):
-            outputs: list[Outputs] = []
+        try:
+            with store.transaction(SERVED, store.progress(SERVED).records):
+                outputs: list[Outputs] = []
+                for key in keys:
+                    loaded, name = self._read(key), self._name(key)
+                    parts = [*loaded.outputs, self._give(key, loaded, waiting.get(key, ()))]
+                    store.put({name: self._pack(loaded)})
+                    outputs += [replace(part, keys=[name] * len(part)) for part in parts]
+                store.add_outputs(outputs, SERVED, SourceProgress(last, self._id.encode()))
+        finally:
             for key in keys:
-                loaded, name = self._read(key), self._name(key)
-                parts = [*loaded.outputs, self._give(key, loaded, waiting.get(key, ()))]
-                store.put({name: self._pack(loaded)})
-                outputs += [replace(part, keys=[name] * len(part)) for part in parts]
-            store.add_outputs(outputs, SERVED, SourceProgress(last, self._id.encode()))
+                if key in waiting or key not in self._loaded:  # it is read again, with or without the rows it was given
+                    self._drop(key)
         self._committed, self._outputs = last, 0
         for key in keys:
             self._count += self.records[key].is_new
@@ -290,8 +295,6 @@ class ServedKeys:
             self.records[key].is_new = False
             if key in self._loaded:
                 self._loaded[key].outputs.clear()
-                if key in waiting:  # it is read from the store now, with the rows that wait there
-                    self._drop(key)
         return True
 
     def _ordered_rows(self, keys: set[str]) -> dict[str, list[WaitingRow]]:
@@ -345,7 +348,7 @@ class ServedKeys:
             return key
         return number if self._store.get_many([number]) else key
 
-    def _stored(self, key: str) -> bytes | None:
+    def _find_stored(self, key: str) -> bytes | None:
         """Return the state of a key in the fleet's store."""
         return None if self._store is None else next(iter(self._store.get_many([self._name(key)]).values()), None)
 
@@ -353,7 +356,7 @@ class ServedKeys:
         record = self.records.get(key)
         if record is None:
             record = self.records[key] = KeyRecord()
-            record.is_new = self._stored(key) is None
+            record.is_new = self._find_stored(key) is None
             self._new += record.is_new
         return record
 
@@ -374,7 +377,7 @@ class ServedKeys:
             return self._loaded[key]
         saved, record = self._journal.key_model(key), self.records.get(key)
         own = saved is not None and record is not None and (self._store is None or record.saved_at > self._committed)
-        data = saved[1] if own and saved is not None else self._stored(key) or self._initial
+        data = saved[1] if own and saved is not None else self._find_stored(key) or self._initial
         state = KeyState() if data is None else self.pool.codec.unpack(data)
         loaded = _LoadedKey(state, self.pool.stream(state))
         state.arrays, state.records = {}, {}
@@ -410,7 +413,7 @@ class ServedKeys:
 
     def _drop(self, key: str) -> None:
         self._clean.pop(key, None)
-        del self._loaded[key]
+        self._loaded.pop(key, None)
         self._watch.forget(key)
 
     def _require_room(self, keys: Iterable[str | None]) -> None:
@@ -660,7 +663,7 @@ class ServedKeys:
 
     def key_facts(self, key: str) -> dict[str, Any]:
         """Return how one key is doing, as JSON values."""
-        if key not in self.records and self._stored(key) is None:
+        if key not in self.records and self._find_stored(key) is None:
             raise InputError(f"no key {key!r:.60} has been seen")
         figures, model = self._figures(key, self.records.get(key, KeyRecord())), self._load(key).model
         self._trim()
