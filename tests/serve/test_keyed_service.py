@@ -294,6 +294,20 @@ def test_a_file_brings_the_labels_of_rows_that_a_service_predicted(tmp_path):
     assert [entry["by"] for entry in read_plan(fleet).learned] == ["update", "serve"]  # the file grew
 
 
+def test_files_bring_the_labels_of_as_many_rows_of_a_key_as_it_holds(tmp_path):
+    first, everything, rows = shop_files(tmp_path)
+    play_fleet(first, tmp_path / "fleet", SETTINGS.replace(hold=2))
+    ids = []
+    for k in (80, 82, 84):
+        with open_service(tmp_path / "fleet") as service:
+            ids += [one.id for one in service.predict([without(rows[k], "sold")])]
+    done = update_fleet(tmp_path / "fleet", everything)
+    assert (done.labelled, done.skipped) == (2, 81)
+    with open_service(tmp_path / "fleet") as service:
+        assert service.learn([Label(number, 0.0) for number in ids]) == (1, 2, 0)
+        assert service.models.key_facts("x")["waiting"] == service.waiting == 0
+
+
 @pytest.mark.parametrize("where", ["before", "within", "after"])
 def test_a_kill_within_a_commit_of_the_fleet_loses_nothing(tmp_path, where, monkeypatch):
     first, everything, rows = shop_files(tmp_path)
@@ -357,6 +371,7 @@ def test_keys_of_a_fleet_made_in_python_are_served(tmp_path):
             twin.tell(own, record["y"])
         service.predict([{"pump": 9, "a": rng.normal(), "b": 0.0}])
         assert service.facts()["keys"] == 3
+    assert fleet.info(state_of(tmp_path / "fleet", 9)).rounds == 0  # an integer, as the others
     after = state_of(tmp_path / "fleet", 7)
     assert fleet.info(after).rounds == 49
     assert fleet.stream(after).model.predict([1.0, 2.0]) == twin.model.predict([1.0, 2.0])

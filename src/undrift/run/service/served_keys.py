@@ -70,6 +70,8 @@ NUMBERS_PER_SAVE = 2000
 """A key that changed is saved before so many further rows and labels have come."""
 OUTPUTS_PER_COMMIT = 10_000
 """Outputs that wait for a commit of the fleet's store, at most."""
+ROWS_READ_AT_ONCE = 1000
+"""Rows that wait and are read from the journal together."""
 ROUNDS_OF_A_KEY = 100
 """Rounds of each key that are kept."""
 LONGEST_KEY = 1000
@@ -328,9 +330,10 @@ class ServedKeys:
         """Return the numbers of the rows that wait in the journal and whose label a file has brought since."""
         if not self.is_moved or self._store is None:
             return []
-        waiting: dict[tuple[str, int], int] = {}
-        for key, rows in self._ordered_rows({key for key, _ in self._journal.waiting_rows()}).items():
-            waiting |= {(key, _split_record(row)[0]): row.number for row in rows}
+        numbers, waiting = [number for _, number in self._journal.waiting_rows()], dict[tuple[str, int], int]()
+        for a in range(0, len(numbers), ROWS_READ_AT_ONCE):
+            for stored in self._journal.find_rows(numbers[a : a + ROWS_READ_AT_ONCE]).values():
+                waiting[str(stored.row.key), _split_record(stored.row)[0]] = stored.row.number
         found = []
         for part in self._store.outputs(None):
             for i in np.flatnonzero(part.status == LABELLED).tolist():
@@ -343,10 +346,11 @@ class ServedKeys:
 
     def _name(self, key: str) -> Key:
         """Return a key as the fleet's store has it: one made in Python may have integers."""
-        number = int(key) if key.isdecimal() and key.isascii() and len(key) < 19 else None
-        if number is None or self._store is None or str(number) != key or self._store.get_many([key]):
+        if self._store is None or self.streams.from_table or not key.removeprefix("-").isdecimal():
             return key
-        return number if self._store.get_many([number]) else key
+        number = int(key)
+        stored = self._store.get_many([key]) or str(number) != key
+        return key if stored or not isinstance(next(iter(self._store), key), int) else number
 
     def _find_stored(self, key: str) -> bytes | None:
         """Return the state of a key in the fleet's store."""
