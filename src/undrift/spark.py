@@ -282,9 +282,9 @@ def _prepare(df: DataFrame, fleet: Fleet) -> tuple[DataFrame, Fleet]:
         else:
             epoch = F.lit("1970-01-01").cast("timestamp_ntz")
             columns[name] = F.timestamp_diff("MICROSECOND", epoch, columns[name])
-    if timed and fleet.time is not None:
+    if timed and (time := fleet.time) is not None:
         fleet = copy.copy(fleet)
-        fleet.time = fleet.time._replace(format="epoch")
+        fleet.time = time._replace(format="epoch")
     if fleet.from_table and kinds[fields.target] == "boolean":  # as dictionaries or as data frames have it
         words = fleet.classes is not None and "true" in fleet.classes
         columns[fields.target] = columns[fields.target].cast("string" if words else "double")
@@ -319,6 +319,6 @@ def _output_type(fleet: Fleet, key: Any) -> Any:
     from pyspark.sql import types as T
 
     label = T.StringType() if fleet.several else T.DoubleType()
-    kinds = (key, T.LongType(), label, label, T.StringType(), T.StringType())
-    kinds = dict(zip(Output._fields, kinds, strict=True)) | dict.fromkeys(_extra_names(fleet), T.DoubleType())
+    own = (key, T.LongType(), label, label, T.StringType(), T.StringType())
+    kinds = dict(zip(Output._fields, own, strict=True)) | dict.fromkeys(_extra_names(fleet), T.DoubleType())
     return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])

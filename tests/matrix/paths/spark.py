@@ -1,7 +1,8 @@
-"""Fleets on Spark: `learn_table`, the same `Fleet` with Spark's shuffle."""
+"""Fleets on Spark: `learn_table`, the same `Fleet` of a table with Spark's shuffle."""
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import math
 import os
@@ -16,19 +17,29 @@ import numpy as np
 import undrift as ud
 
 from ..outcome import Answers, PathDriver, Refused, explain_errors
-from ..scenarios import CUT, Scenario
-from .estimators import feature_names
-from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns
+from ..scenarios import CUT, Reference, Scenario
+from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns, second_key
+from .streams import answer_columns, make_frame, make_stream
 
-FLEET = {"delay": "delay", "lag": "lags", "level": "interval"}
-"""Options that `Fleet` has another word for; what it has no word for is passed as it is."""
+NOT_SETTINGS = ("texts", "classes", "level", "resume")
+"""Options that are found in the columns, or that fleets have another word for."""
 
 
 class Spark(PathDriver):
-    """Records of two keys with an order of their own."""
+    """Rows of two keys, ordered by time."""
 
     name = "Spark"
-    expect = staticmethod(expect_keys)
+
+    def expect(self, scenario: Scenario, reference: Reference) -> Answers:
+        """Return what the library says about each key; of texts, when a stream has seen those of both keys."""
+        if scenario.feature != "many texts" or reference is not scenario.reference:
+            return expect_keys(scenario, reference)
+        both = _local_frame(keyed_columns(scenario)).drop("key")
+        by_key = []
+        for own in (scenario, second_key(scenario)):
+            stream = make_stream(own).infer(both)
+            by_key.append(answer_columns(stream.play(make_frame(own)), own))
+        return Answers({name: join_keys([own[name] for own in by_key]) for name in by_key[0]})
 
     def missing(self) -> str | None:
         """Return what keeps Spark from running here, None if nothing does."""
@@ -47,11 +58,8 @@ class Spark(PathDriver):
 
         asked = scenario.options
         columns = keyed_columns(scenario)
-        columns["order"] = [row for row in range(scenario.rows) for _ in KEYS]
-        if "classes" in asked:
-            columns["y"] = [float(["blue", "green", "red"].index(label)) for label in columns["y"]]
         with explain_errors():
-            fleet = _make_fleet(scenario)
+            fleet = _make_fleet(scenario, columns)
             parts = [slice(0, 2 * CUT), slice(2 * CUT, None)] if "resume" in asked else [slice(None)]
             models, records = None, []
             for part in parts:
@@ -61,20 +69,22 @@ class Spark(PathDriver):
         return Answers(_read(records, scenario))
 
 
-def _make_fleet(scenario: Scenario) -> Any:
-    asked, model = dict(scenario.options), dict[str, Any](speed="fast")
-    kind = ud.OnlineClassifier if asked.pop("classes", None) else ud.OnlineRegressor
-    if asked.pop("missing", None) is not None:
-        model["indicators"] = True
-    if "candidate" in asked:
-        model["candidates"] = [asked.pop("candidate")]
-    if "speed" in asked:
-        model["speed"] = asked.pop("speed")
-    asked.pop("resume", None)
-    others = {FLEET.get(name, name): value for name, value in asked.items()}
-    return ud.Fleet(
-        kind(**model), key="key", order="order", features=feature_names(scenario), target="y", **others
-    )  # fmt: skip
+def _make_fleet(scenario: Scenario, columns: dict[str, list[Any]]) -> Any:
+    asked: dict[str, Any] = {"speed": "fast", **scenario.options}
+    settings = {name: value for name, value in asked.items() if name not in NOT_SETTINGS}
+    if "elapsed" in settings:
+        settings["elapsed"] = True
+    if "candidate" in settings:
+        settings["candidate"] = (settings["candidate"],)
+    if "level" in asked:
+        settings["interval"] = asked["level"]
+    return ud.Fleet.of_table(_local_frame(columns), "y", key="key", time="time", **settings)
+
+
+def _local_frame(columns: dict[str, list[Any]]) -> Any:
+    import polars as pl
+
+    return pl.DataFrame(columns)
 
 
 @lru_cache(maxsize=1)
@@ -101,12 +111,11 @@ def _session() -> Any:
 
 def _frame(columns: dict[str, list[Any]]) -> Any:
     """Return a Spark frame with the columns, the types those of their cells."""
-    kinds = {str: "string", float: "double", int: "long"}
-    used = {name: cells for name, cells in columns.items() if name != "time"}
+    kinds = {str: "string", float: "double", int: "long", dt.datetime: "timestamp"}
     types = [
-        f"`{name}` {kinds[type(next(cell for cell in cells if cell is not None))]}" for name, cells in used.items()
+        f"`{name}` {kinds[type(next(cell for cell in cells if cell is not None))]}" for name, cells in columns.items()
     ]
-    return _session().createDataFrame(list(zip(*used.values(), strict=True)), ", ".join(types))
+    return _session().createDataFrame(list(zip(*columns.values(), strict=True)), ", ".join(types))
 
 
 def _read(records: list[Any], scenario: Scenario) -> dict[str, Any]:
