@@ -19,7 +19,7 @@ import undrift as ud
 from ..outcome import Answers, PathDriver, Refused, explain_errors
 from ..scenarios import CUT, Reference, Scenario
 from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns, second_key
-from .streams import answer_columns, make_frame, make_stream
+from .streams import answer_columns, make_rows, make_stream
 
 NOT_SETTINGS = ("texts", "classes", "level", "resume")
 """Options that are found in the columns, or that fleets have another word for."""
@@ -32,14 +32,10 @@ class Spark(PathDriver):
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what the library says about each key; of texts, when a stream has seen those of both keys."""
-        if scenario.feature != "many texts" or reference is not scenario.reference:
-            return expect_keys(scenario, reference)
-        both = _local_frame(keyed_columns(scenario)).drop("key")
-        by_key = []
-        for own in (scenario, second_key(scenario)):
-            stream = make_stream(own).infer(both)
-            by_key.append(answer_columns(stream.play(make_frame(own)), own))
-        return Answers({name: join_keys([own[name] for own in by_key]) for name in by_key[0]})
+        if scenario.feature == "many texts" and reference is scenario.reference:
+            return _expect_streams(scenario)
+        expected = expect_keys(scenario, reference)
+        return _likeliest(expected) if "classes" in scenario.options else expected
 
     def missing(self) -> str | None:
         """Return what keeps Spark from running here, None if nothing does."""
@@ -78,13 +74,30 @@ def _make_fleet(scenario: Scenario, columns: dict[str, list[Any]]) -> Any:
         settings["candidate"] = (settings["candidate"],)
     if "level" in asked:
         settings["interval"] = asked["level"]
-    return ud.Fleet.of_table(_local_frame(columns), "y", key="key", time="time", **settings)
+    if "alert" in asked:
+        settings["alert"] = True
+    return ud.Fleet.of_table(_dicts(columns), "y", key="key", time="time", **settings)
 
 
-def _local_frame(columns: dict[str, list[Any]]) -> Any:
-    import polars as pl
+def _dicts(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
-    return pl.DataFrame(columns)
+
+def _expect_streams(scenario: Scenario) -> Answers:
+    """Return what a stream says about each key whose columns are those of the rows of both."""
+    both = [{name: cell for name, cell in row.items() if name != "key"} for row in _dicts(keyed_columns(scenario))]
+    keys = scenario, second_key(scenario)
+    by_key = [answer_columns(make_stream(own).infer(both).play(make_rows(own)), own) for own in keys]
+    return Answers({name: join_keys([own[name] for own in by_key]) for name in by_key[0]})
+
+
+def _likeliest(expected: Answers) -> Answers:
+    """Return the likeliest label of each row and its probability, which is what Spark's rows have."""
+    if not expected.columns:
+        return expected
+    labels = np.array([name[2:-1] for name in expected.columns])
+    p = np.stack([*expected.columns.values()])
+    return Answers({"prediction": labels[np.argmax(p, axis=0)], "probability": np.max(p, axis=0)})
 
 
 @lru_cache(maxsize=1)
@@ -125,10 +138,10 @@ def _read(records: list[Any], scenario: Scenario) -> dict[str, Any]:
     if reason is not None:
         raise Refused(reason)
     out = {}
-    for name in scenario.shows:
+    for name in ("prediction", "probability") if "classes" in scenario.options else scenario.shows:
         column = known.get(name, name)
         if column in rows[0]:
             by_key = [sorted((row for row in rows if row["key"] == key), key=lambda row: row["order"]) for key in KEYS]
-            numbers = [[math.nan if row[column] is None else row[column] for row in part] for part in by_key]
-            out[name] = join_keys([np.array(values) for values in numbers])
+            cells = [[math.nan if row[column] is None else row[column] for row in part] for part in by_key]
+            out[name] = join_keys([np.array(values) for values in cells])
     return out
