@@ -239,3 +239,21 @@ def test_labels_of_a_later_file_are_those_of_asked_rows(case, tmp_path):
     kept = fleet.run([*asked, *last], folder=tmp_path / "f", source="later", batch=29)
     assert kept.outputs.canonical() == later.canonical()
     assert dict(kept.states) == {"north": state}
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_large_integers_of_frames_are_exact(frame):
+    """Keys and orders beyond 2^53, and labels beyond a million, are those of rows that are dicts."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"k": 2**53 + t % 2, "n": 2**60 + t // 2, "a": float(rng.normal()), "y": 1234567 + 7 * (t % 3 == 0)}
+        for t in range(40)
+    ]
+    table = pl.DataFrame(rows)
+    for sample in (rows, table if frame is pl.DataFrame else frame(table)):
+        fleet = ud.Fleet.of_table(sample, "y", key="k", order="n", task="classification")
+        assert fleet.classes == ["1234567", "1234574"]
+        run = fleet.run(sample)
+        assert run.outputs.count() == {"ok": 40}
+        assert run.keys() == ["9007199254740992", "9007199254740993"]
+        assert run.outputs.canonical() == fleet.run(rows).outputs.canonical()
