@@ -237,6 +237,27 @@ def test_labels_of_two_classes_have_the_types_of_spark(spark, kind, labels):
         assert states_of(result.models) == dict(local.states)
 
 
+def test_a_fleet_of_numbers_has_intervals_and_labels_that_come_by_time(berlin):
+    from undrift.spark import learn_table
+
+    rng = np.random.default_rng(5)
+    times = [BEGIN + dt.timedelta(minutes=t, microseconds=t) for t in range(41)]
+    rows = [{"k": "x", "at": times[t], "of": None, "a": float(rng.normal()), "y": float(t % 3)} for t in range(40)]
+    label = {"k": "x", "at": times[40], "of": times[39], "a": None, "y": 1.0}
+    rows = [*rows[:39], {**rows[39], "y": None}, label]
+    frame = berlin.createDataFrame(
+        [tuple(row.values()) for row in rows], "k string, at timestamp, of timestamp, a double, y double"
+    )
+    columns = {"key": "k", "order": "at", "label_of": "of", "features": ["a"], "target": "y"}
+    fleet = ud.Fleet(ud.OnlineRegressor(speed="light"), interval=0.8, numbered=False, **columns)
+    result = learn_table(frame, fleet)
+    local = fleet.run(rows)
+    assert local.outputs.count() == {"ok": 39, "predicted": 1, "labelled": 1}
+    said = sorted((str(row[0]), str(row[1]), row[4], *map(exact, row[6:])) for row in result.predictions.collect())
+    assert said == with_extras(local.outputs, ["lower", "upper"])
+    assert states_of(result.models) == dict(local.states)
+
+
 def test_wrong_types_are_refused_by_name(spark):
     from undrift.spark import learn_table
 
