@@ -7,7 +7,7 @@ Takes and returns DataFrames and never opens a source or a sink. Everything that
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -222,7 +222,7 @@ def _check_input(df: DataFrame, fleet: Fleet) -> SparkSession:
         raise MissingExtraError("undrift.spark needs pyspark >= 4.1; install it with: pip install 'undrift[spark]'")
     fields = fleet.fields
     if fields.order is None:
-        raise InputError("undrift.spark: the fleet needs order=, since a shuffle forgets what came first")
+        raise InputError("undrift.spark: the fleet needs order= or time=, since a shuffle forgets what came first")
     if fleet.classes and "" in fleet.classes:
         raise InputError(
             f"undrift.spark: the fleet was made from rows that show one label of '{fields.target}' only, and workers "
@@ -261,18 +261,7 @@ def _prepare(df: DataFrame, fleet: Fleet) -> tuple[DataFrame, Fleet]:
 
     fields, kinds = fleet.fields, {field.name: field.dataType.typeName() for field in df.schema}
     columns = {name: F.col(f"`{name.replace('`', '``')}`") for name in fields.names}
-    parts = []
-    for name in fields.key:
-        text = columns[name].cast("string")
-        if fleet.from_table and kinds[name] == "string":  # as RowReader reads keys
-            text = F.btrim(text, F.lit(_BLANKS))
-            text = F.when(~(F.lower(text).isin(*MISSING) | text.isin(*fleet.origin.na)), text)
-        parts.append(text)
-    if len(parts) > 1:  # join_key, null where a part is
-        escaped = [F.replace(F.replace(part, F.lit("~"), F.lit("~~")), F.lit("/"), F.lit("~/")) for part in parts]
-        key = F.concat(escaped[0], *(piece for part in escaped[1:] for piece in (F.lit("/"), part)))
-    else:
-        key = parts[0] if fleet.from_table else columns[fields.key[0]]
+    key = _key_column(fleet, columns, kinds)
     timed = [name for name in (fields.order, fields.label_of) if name is not None and kinds[name] in _TIMES]
     for name in timed:  # counts of microseconds, which no time zone of a worker changes
         if kinds[name] == "timestamp":
@@ -289,6 +278,25 @@ def _prepare(df: DataFrame, fleet: Fleet) -> tuple[DataFrame, Fleet]:
         words = fleet.classes is not None and "true" in fleet.classes
         columns[fields.target] = columns[fields.target].cast("string" if words else "double")
     return df.select(*(column.alias(name) for name, column in columns.items()), key.alias(KEY)), fleet
+
+
+def _key_column(fleet: Fleet, columns: Mapping[str, Any], kinds: Mapping[str, str]) -> Any:
+    """Return the key that `Fleet.batch` gives a row, null where there is none, so that Spark groups by it."""
+    from pyspark.sql import functions as F
+
+    names = fleet.fields.key
+    if len(names) == 1 and not fleet.from_table:
+        return columns[names[0]]
+    parts = []
+    for name in names:
+        text = columns[name].cast("string")
+        if fleet.from_table and kinds[name] == "string":  # as RowReader reads keys
+            text = F.btrim(text, F.lit(_BLANKS))
+            text = F.when(~(F.lower(text).isin(*MISSING) | text.isin(*fleet.origin.na)), text)
+        if len(names) > 1:  # as join_key
+            text = F.replace(F.replace(text, F.lit("~"), F.lit("~~")), F.lit("/"), F.lit("~/"))
+        parts += [F.lit("/"), text]
+    return F.concat(*parts[1:])
 
 
 def _check_models(models: DataFrame, key: Any) -> DataFrame:

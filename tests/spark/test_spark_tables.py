@@ -37,8 +37,8 @@ def draw(label="number", rows=70, seed=0):
                 row[3 + int(rng.integers(0, 3))] = None
             out.append(dict(zip(NAMES, row, strict=True)))
     waiting = [{**row, "y": None} for row in out[-20:-12]]
-    broken = [{**out[9], "at": None}, {**out[9], "shop": " NA "}, {**out[9], "item": None}, {**out[10], "w": -1.0}]
-    return [*out[:-20], *waiting, *out[-20:], out[8], *broken]
+    broken = [{**out[9], "at": None}, {**out[9], "shop": " NA "}, {**out[9], "item": None}, {**out[210], "w": -1.0}]
+    return [*out[:-20], *waiting, *out[-20:], out[200], *broken]
 
 
 def frame_of(spark, rows, label="double", names=NAMES, schema=SCHEMA):
