@@ -24,8 +24,8 @@ import polars as pl
 
 import undrift as ud
 from undrift import kernels
-from undrift.stream.keyed.slots import SlotStore
 from undrift.kernels import _native
+from undrift.stream.keyed.slots import SlotStore
 
 DIM, MEMBERS = 8, 12
 FEATURES = [f"x{j}" for j in range(DIM)]

@@ -17,8 +17,8 @@ PathLike = str | os.PathLike[str]
 LIMIT = 1e75
 """Largest |z_j| and |y| accepted: squares and their ratios to the pivot floor stay inside float64."""
 
-ENCODE_TEXTS = "encode texts as 0 and 1, or let ud.run_frame do it"
-LEAVE_TIMES = "leave times out, or let ud.run_frame(..., calendar=True) make features of them"
+ENCODE_TEXTS = "encode texts as 0 and 1, or learn these rows by ud.Stream, which takes texts"
+LEAVE_TIMES = "leave times out, or learn these rows by ud.Stream(..., calendar=True), which makes features of them"
 
 
 def name_of(who: object) -> str:

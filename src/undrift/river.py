@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 from undrift import _check
+from undrift._typing import Vector
+from undrift.baselines import take_lags
 from undrift.errors import InputError, MissingExtraError
 from undrift.kernels import Lock
 from undrift.learners.intervals import Interval, Limits
 from undrift.learners.served import ServedPrediction
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.columns import Candidates
+from undrift.stream.features import lag_names
+from undrift.stream.settings import LONGEST_LAG as MOST_LAGS
 
 try:
     from river import base
@@ -93,6 +97,8 @@ class DriftRegressor(base.MiniBatchRegressor):
         How many predictions are kept for labels that come late; the oldest rows go first.
     half_life, limits, candidates
         As in `OnlineRegressor`: candidates are names in the rows.
+    lags
+        Labels of so many rows ago that become features, such as (1, 24), counted in the order in which labels come.
 
     Notes
     -----
@@ -121,10 +127,14 @@ class DriftRegressor(base.MiniBatchRegressor):
         half_life: float | None = None,
         limits: Limits | None = None,
         candidates: Sequence[str] | None = None,
+        lags: Sequence[int] | None = None,
     ) -> None:
         self.speed, self.indicators, self.seed, self.half_life, self.limits = speed, indicators, seed, half_life, limits
         self.pending, self.candidates = _check.integer(self, "pending", pending, 0), candidates
         self._predicted = KeptPredictions(self.pending)
+        self.lags = lags
+        self._lags = tuple(_check.integer(self, "lags", lag, 1, MOST_LAGS) for lag in lags or ())
+        self._last_labels = np.full(max(self._lags, default=0), np.nan)
         self.model = OnlineRegressor(
             speed=speed, indicators=indicators, seed=seed, half_life=half_life, limits=limits, candidates=candidates
         )
@@ -144,20 +154,23 @@ class DriftRegressor(base.MiniBatchRegressor):
     def predict_interval(self, x: Row, level: float = 0.9, elapsed: float | None = None) -> Interval:
         """Return an interval for the label of a row; infinite before there is one."""
         with self._lock.shared:
-            return self.model.predict_interval(_fill_row(x, self.model.names), level, elapsed=elapsed)
+            return self.model.predict_interval(_fill_row(self, x), level, elapsed=elapsed)
 
     def predict_quantiles(
         self, x: Row, levels: Sequence[float] = (0.1, 0.5, 0.9), elapsed: float | None = None
     ) -> dict[float, float]:
         """Return quantiles of the label of a row, by level."""
         with self._lock.shared:
-            found = self.model.predict_quantiles(_fill_row(x, self.model.names), levels, elapsed=elapsed)
+            found = self.model.predict_quantiles(_fill_row(self, x), levels, elapsed=elapsed)
         return dict(zip(levels, np.ravel(found).tolist(), strict=True))
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
+        labels = np.asarray(y, dtype=np.float64)
         with self._lock:
-            self.model.play(_fill_frame(X, self.model.names), np.asarray(y, dtype=np.float64))
+            lagged, last = take_lags(self._last_labels, labels, self._lags)
+            self.model.play(_fill_frame(self, X, lagged), labels)
+            self._last_labels = last
 
     def predict_many(self, X: Frame) -> Frame:
         """Return predictions, each as if its row came next."""
@@ -165,7 +178,7 @@ class DriftRegressor(base.MiniBatchRegressor):
 
         with self._lock.shared:
             known = self.model.rounds > 0
-            yhat = self.model.predict(_fill_frame(X, self.model.names)) if known else np.zeros(len(X))
+            yhat = self.model.predict(_fill_frame(self, X, _lagged(self))) if known else np.zeros(len(X))
         return pd.Series(yhat, index=X.index)
 
 
@@ -246,7 +259,7 @@ class DriftClassifier(base.MiniBatchClassifier):
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
         with self._lock:
-            self.model.play(_fill_frame(X, self.model.names), list(y))
+            self.model.play(_fill_frame(self, X), list(y))
 
     def predict_proba_many(self, X: Frame) -> Frame:
         """Return the probability of each class seen so far, for every row."""
@@ -256,7 +269,7 @@ class DriftClassifier(base.MiniBatchClassifier):
             classes, columns = self.classes, self.model.columns
             if len(classes) < 2:
                 return pd.DataFrame({label: np.ones(len(X)) for label in classes}, index=X.index)
-            p = self.model.predict_proba(_fill_frame(X, self.model.names))
+            p = self.model.predict_proba(_fill_frame(self, X))
         return pd.DataFrame(p, columns=columns, index=X.index)
 
 
@@ -264,7 +277,7 @@ def _predict(host: DriftRegressor | DriftClassifier, x: Row, elapsed: float | No
     """Return the prediction for a row, and keep it until the label comes; None for a row without features."""
     if not _has_features(host, x):
         return None
-    served = host.model.peek(_fill_row(x, host.model.names), elapsed=elapsed)
+    served = host.model.peek(_fill_row(host, x), elapsed=elapsed)
     host._predicted.keep(x, elapsed, served)
     return served
 
@@ -273,7 +286,9 @@ def _learn(host: DriftRegressor | DriftClassifier, x: Row, y: Any, w: float, ela
     """Learn a row from what was predicted for it, or as if it had just been predicted; it counts w times."""
     if _has_features(host, x):
         weight, served = None if w == 1.0 else w, host._predicted.take(x, elapsed)
-        host.model.learn(_fill_row(x, host.model.names), y, weight=weight, elapsed=elapsed, served=served)
+        host.model.learn(_fill_row(host, x), y, weight=weight, elapsed=elapsed, served=served)
+    if isinstance(host, DriftRegressor) and host._lags:
+        host._last_labels = np.append(host._last_labels, y)[1:]
 
 
 def _has_features(who: object, x: object) -> bool:
@@ -284,17 +299,33 @@ def _has_features(who: object, x: object) -> bool:
     return bool(x)
 
 
-def _fill_row(x: Row, known: list[str] | None) -> dict[str, Any]:
+def _lagged(host: DriftRegressor | DriftClassifier) -> Vector:
+    """Return the labels that are features of the next row."""
+    return (
+        np.array([host._last_labels[-lag] for lag in host._lags]) if isinstance(host, DriftRegressor) else np.empty(0)
+    )
+
+
+def _fill_row(host: DriftRegressor | DriftClassifier, x: Row) -> dict[str, Any]:
     """Return a row whose names are text, as data-only files need, with a 0 for every known name that it lacks.
 
     River's rows may be sparse and gain names at any time: with nothing missing, no new name is taken for a typo.
     """
+    known = host.model.names
     if known is not None and type(x) is dict and x.keys() == set(known):
         return x
-    return {**dict.fromkeys(known or (), 0.0), **{str(name): value for name, value in x.items()}}
+    lagged = dict(zip(_lag_names(host), _lagged(host).tolist(), strict=True))
+    return {**dict.fromkeys(known or (), 0.0), **{str(name): value for name, value in x.items()}, **lagged}
 
 
-def _fill_frame(X: Frame, known: list[str] | None) -> Frame:
-    """Return a frame whose names are text, with a column of 0 for every known name that it lacks."""
+def _lag_names(host: DriftRegressor | DriftClassifier) -> list[str]:
+    return lag_names("y", host._lags) if isinstance(host, DriftRegressor) else []
+
+
+def _fill_frame(host: DriftRegressor | DriftClassifier, X: Frame, lagged: Any = None) -> Frame:
+    """Return a frame whose names are text, with a column of 0 for every known name that it lacks, and lags."""
     named = X.rename(columns=str)
-    return named.assign(**{name: 0.0 for name in known or () if name not in named.columns})
+    more: dict[str, Any] = {name: 0.0 for name in host.model.names or () if name not in named.columns}
+    if lagged is not None:
+        more |= dict(zip(_lag_names(host), np.broadcast_to(lagged, (len(X), len(_lag_names(host)))).T, strict=True))
+    return named.assign(**more)

@@ -228,6 +228,11 @@ def _check_input(df: DataFrame, fleet: Fleet) -> SparkSession:
             f"undrift.spark: the fleet was made from rows that show one label of '{fields.target}' only, and workers "
             "must agree on the other one; make it from rows with both"
         )
+    if fleet.settings.alert:
+        raise InputError(
+            "undrift.spark: alert= is not for Spark, which puts the rows out; leave it out, and filter the rows in a "
+            "query, or give those of each batch to undrift.events.KeyedWatch in foreachBatch"
+        )
     for name in fields.names:
         if name not in df.columns:
             near = find_closest(name, df.columns)

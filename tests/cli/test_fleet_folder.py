@@ -49,7 +49,7 @@ def results(folder="out"):
     ("change", "words"),
     [
         (("-t", "speed"), "this fleet has target = 'heat', not 'speed'"),
-        (("-k", "speed"), "this fleet has key = 'pump', not 'speed'"),
+        (("-k", "speed"), "this fleet has key = 'pump', not 'pump, speed'"),
         (("--wait", "3"), "this fleet has wait = 0, not 3"),
         (("-f", "load"), "this fleet has features = ['load', 'speed'], not ['load']"),
         (("--limit", "100"), "this fleet has limit = None, not 100"),

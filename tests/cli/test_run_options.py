@@ -52,17 +52,17 @@ def test_what_a_command_does_not_support_is_refused_with_its_reason(rows, name):
 
 
 def test_a_setting_that_a_command_leaves_out_is_refused_in_a_file(rows):
-    Path("s.toml").write_text("weight = 'x'\n")
+    Path("s.toml").write_text("level = 0.8\n")
     answer = rows("fleet", "s.csv", "-t", "y", "-k", "key", "-s", "s.toml")
-    assert answer == (2, "", "undrift fleet: s.toml: there is no setting 'weight' for this command; leave it out\n")
-    assert "No such option: --weight" in rows("fleet", "s.csv", "-t", "y", "-k", "key", "--weight", "x")[2]
+    assert answer == (2, "", "undrift fleet: s.toml: there is no setting 'level' for this command; leave it out\n")
+    assert "No such option: --level" in rows("fleet", "s.csv", "-t", "y", "-k", "key", "--level", "0.8")[2]
 
 
 @pytest.mark.parametrize("command", ["run", "fleet", "forecast"])
 def test_a_settings_file_names_what_options_name_and_options_win(rows, command):
     options = {
         "run": {"target": "y", "speed": "light", "quantiles": [0.1, 0.5], "level": 0.8, "lag": [2, 3], "header": True},
-        "fleet": {"target": "y", "key": "key", "speed": "light", "lag": [1], "wait": "0"},
+        "fleet": {"target": "y", "key": ["key"], "speed": "light", "lag": [1], "wait": "0"},
         "forecast": {"target": ["y"], "horizon": 3, "season": [3, 7], "level": 0.8},
     }[command]
     Path("s.toml").write_text(

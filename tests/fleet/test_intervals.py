@@ -126,7 +126,7 @@ def test_the_command_writes_both_ends_and_an_update_goes_on_with_them(tmp_path, 
     assert "this fleet has interval = 0.8, not None" in capsys.readouterr().err
     Path("two.csv").write_text("k,n,x,y\n" + "\n".join(f"a,{i},{i},{'yes' if i % 3 else 'no'}" for i in range(30)))
     assert run(["fleet", "two.csv", *options, "--interval", "0.9"]) == 2
-    assert "--interval is for numbers, and the target is one of two classes" in capsys.readouterr().err
+    assert "--interval is for numbers, and the target is one of several classes" in capsys.readouterr().err
 
 
 def walk(rows, keys="ab", seed=4):

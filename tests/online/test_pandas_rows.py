@@ -66,8 +66,8 @@ def test_a_column_of_nulls_is_missing():
     assert played(table.with_columns(c=pl.lit(None))) == played(table.with_columns(c=pl.lit(None, pl.Float64)))
 
 
-TEXTS = "encode texts as 0 and 1, or let ud.run_frame do it"
-TIMES = r"leave times out, or let ud\.run_frame\(\.\.\., calendar=True\) make features of them"
+TEXTS = "encode texts as 0 and 1, or learn these rows by ud.Stream, which takes texts"
+TIMES = r"leave times out, or learn these rows by ud\.Stream\(\.\.\., calendar=True\), which makes features of them"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from undrift.stream.keyed.model_pool import initial_model
 
 import undrift as ud
 from tests.parity.tolerances import TOLERANCES
 from tests.twins.ensemble import EnsembleKernel
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
-from undrift.stream.keyed.model_pool import initial_model
-from undrift.stream.keyed.slots import SlotLayout
 from undrift.kernels import layout
+from undrift.stream.keyed.slots import SlotLayout
 
 KEYS, DIM, RECORDS = 5, 4, 150
 MODELS = {

@@ -72,7 +72,7 @@ def test_every_listed_key_has_its_last_rows_and_a_way_to_them(task, tmp_path):
 def test_intervals_are_drawn_where_the_fleet_has_them(tmp_path):
     run = fleet_run(keys=2, rounds=30, spoiled=False)
     said = run.run.outputs
-    outputs = replace(said, ends=np.column_stack([said.prediction - 1.0, said.prediction + 2.0]))
+    outputs = replace(said, extras={"lower": said.prediction - 1.0, "upper": said.prediction + 2.0})
     model, fields = ud.OnlineRegressor(), {"key": "pump", "order": "n", "features": ["load"], "target": "heat"}
     fleet = ud.Fleet(model, **fields, interval=0.8)
     found = page(run._replace(run=FleetRun(fleet, {}, lambda: outputs)), tmp_path)

@@ -294,3 +294,5 @@ def test_wrong_types_are_refused_by_name(spark):
         learn_table(frame_of(spark, once, "string"), fleet_of(once, positive="yes"))
     with pytest.raises(InputError, match="speed max is for single streams"):
         fleet_of(rows, speed="max")
+    with pytest.raises(InputError, match="alert= is not for Spark, which puts the rows out; leave it out, and filter"):
+        learn_table(table, fleet_of(rows, alert=True))

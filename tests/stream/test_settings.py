@@ -159,8 +159,12 @@ def test_settings_that_files_share_have_one_declaration():
 
 
 def test_fleets_refuse_settings_that_they_have_no_use_for():
-    with pytest.raises(InputError, match="settings: fleets have no setting 'weight'; leave it out, or use undrift run"):
-        FleetSettings(target="y", key="k", weight="w")
+    with pytest.raises(InputError, match="settings: fleets have no setting 'level'; leave it out, or use undrift run"):
+        FleetSettings(target="y", key="k", level=0.8)
+    with pytest.raises(InputError, match=r"key must name one or more different columns, got \['k', 'k'\]"):
+        FleetSettings(target="y", key=("k", "k"))
+    with pytest.raises(InputError, match="speed max is for single streams, as its trees would take megabytes"):
+        FleetSettings(target="y", key="k", speed="max")
     with pytest.raises(InputError, match=r"^fleet\.toml: key is missing; name the column that says which stream"):
         FleetSettings.from_dict({"target": "y"}, "fleet.toml")
     settings = FleetSettings(target="y", key="k", order="n", categories=5)

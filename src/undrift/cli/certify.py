@@ -10,6 +10,7 @@ import typer
 
 from undrift.cli.output import ExitCode, ProgressBar, format_number, print_json, print_table, printable
 from undrift.cli.run_options import Json
+from undrift.errors import InputError
 
 if TYPE_CHECKING:
     from undrift.run.play.state import RunState
@@ -43,8 +44,14 @@ def certify(
     from undrift._internal.state_file import find_kind
     from undrift.run import certify_run, replay_run
 
-    if find_kind(run) == "forecast":
+    kind = find_kind(run)
+    if kind == "forecast":
         return _certify_forecasts(run, within, replay=replay, json=json)
+    if kind == "fleet":
+        raise InputError(
+            f"{run}: fleets are not certified, as their folder keeps no rows; make a run of the rows of one key "
+            "(undrift run), and certify that"
+        )
     with ProgressBar(quiet=json) as bar:
         same = replay_run(run) if replay else None
         state = certify_run(run, bar.show)

@@ -31,7 +31,7 @@ def update(
 
     Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted. A
     file that was learned already changes nothing: a note says so, and the exit code is 0. A run that was certified is
-    certified again, with all its files. Exit code 6: a run with --alert found changes in the new rows.
+    certified again, with all its files. Exit code 6: a run or fleet with --alert found changes in new rows.
     """
     from undrift._internal.state_file import find_kind
     from undrift.fleet.state_store import STORE_FILE
@@ -147,5 +147,4 @@ def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: b
     if not json:
         labels = f", {done.labelled:,} labels of rows predicted before" if done.labelled else ""
         print(f"{done.added:,} new rows{labels}" + (f", {done.skipped:,} learned before" if done.skipped else ""))
-    show(done.found, folder, report=report, quiet=quiet, json=json, more=new)
-    return 0
+    return show(done.found, folder, report=report, quiet=quiet, json=json, more=new)

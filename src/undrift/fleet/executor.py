@@ -10,11 +10,10 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, islice
 
 from undrift.fleet.fleet import Fleet
-from undrift.stream.keyed.outputs import Key, OutputRow, Outputs
-from undrift.stream.keyed.keyed_rows import KeyedRows
-from undrift.stream.keyed.slots import fits_in_slots, has_compiled_rounds
-from undrift.stream.keyed.slots import SlotStore
 from undrift.fleet.state_store import StateStore
+from undrift.stream.keyed.keyed_rows import KeyedRows
+from undrift.stream.keyed.outputs import Key, OutputRow, Outputs
+from undrift.stream.keyed.slots import SlotStore, fits_in_slots, has_compiled_rounds
 
 KEYS, MAX_BYTES = 1024, 2**26
 """Keys of a batch that are advanced at a time, fewer where a slot store of them would take more bytes than this."""

@@ -167,7 +167,9 @@ class Fleet(KeyedStreams):
         )  # fmt: skip
 
     @classmethod
-    def of_table(cls, table: Any, target: str, *, key: str | Sequence[str], on_error: str = "raise", **settings: Any) -> Fleet:
+    def of_table(
+        cls, table: Any, target: str, *, key: str | Sequence[str], on_error: str = "raise", **settings: Any
+    ) -> Fleet:
         """Return a fleet for tables as people have them: texts, times and holes, as `undrift fleet` takes them.
 
         Parameters
@@ -181,13 +183,14 @@ class Fleet(KeyedStreams):
         on_error
             As above.
         settings
-            Those of `undrift fleet` by name: `order` or `time`, `wait`, `hold`, `lag`, `delay`, `interval`, `quantiles`,
-            `weight`, `elapsed`, `calendar`, `candidate`, `missing`, `categories`, `speed`, ... `undrift.run.FleetSettings`
-            describes each.
+            Those of `undrift fleet` by name: `order` or `time`, `wait`, `hold`, `lag`, `delay`, `interval`,
+            `quantiles`, `weight`, `elapsed`, `calendar`, `candidate`, `missing`, `categories`, `speed`, ...
+            `undrift.run.FleetSettings` describes each.
 
         Examples
         --------
-        >>> rows = [{"shop": "ab"[t % 2], "day": t // 2, "sky": ["sun", "rain"][t % 3 // 2], "sold": t % 3 // 2 + 1.0} for t in range(80)]
+        >>> skies = ["sun", "sun", "rain"]
+        >>> rows = [{"shop": "ab"[t % 2], "day": t // 2, "sky": skies[t % 3], "sold": 0.1 * t} for t in range(80)]
         >>> fleet = Fleet.of_table(rows, "sold", key="shop", order="day")
         >>> fleet.features
         ['sky=sun', 'sky=rain']
@@ -211,7 +214,9 @@ class Fleet(KeyedStreams):
             raise InputError("Fleet: quantiles are for targets that are numbers, not for classes; leave them out")
         if settings.interval is not None:
             if schema.task != "regression":
-                raise InputError("Fleet: --interval is for targets that are numbers, not for classes; leave it out")
+                raise InputError(
+                    "Fleet: --interval is for numbers, and the target is one of several classes; leave it out"
+                )
             _check_interval(settings.interval)
         prototype = make_model(asked, schema.task)
         KeyedStreams.__init__(
@@ -258,7 +263,7 @@ class Fleet(KeyedStreams):
         Parameters
         ----------
         records
-            A data frame of any library, or an iterable of mappings (or of `undrift.stream.keyed.keyed_rows.RecordBatch`).
+            A data frame of any library, or an iterable of mappings (or of its own `KeyedRows`).
         states
             States to go on from, by key; they are not changed.
         folder

@@ -13,11 +13,11 @@ from undrift._internal.folder import Folder
 from undrift.errors import InputError
 from undrift.fleet.executor import KEYS, Executor, TaskResult, states_of
 from undrift.fleet.fleet import Fleet
-from undrift.stream.keyed.keyed_streams import KeyInfo
-from undrift.stream.keyed.outputs import Key, Outputs
-from undrift.stream.keyed.keyed_rows import KeyedRows, rebatch
 from undrift.fleet.state_store import JOURNAL_FILE, STORE_FILE, About, SourceProgress, StateStore, is_store
 from undrift.learners import Learner
+from undrift.stream.keyed.keyed_rows import KeyedRows, rebatch
+from undrift.stream.keyed.keyed_streams import KeyInfo
+from undrift.stream.keyed.outputs import Key, Outputs
 
 ROWS_PER_UPDATE = 65_536
 """Records digested at a time."""

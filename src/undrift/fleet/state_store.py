@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 from undrift._internal.folder import write_refused
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.stream.keyed.outputs import Key, Outputs
 from undrift.kernels import Lock
+from undrift.stream.keyed.outputs import Key, Outputs
 
 MAGIC = b"SQLite format 3\0"
 OPEN_TIMEOUT = 20.0

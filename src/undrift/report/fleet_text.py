@@ -52,9 +52,9 @@ NAMED = 3
 
 def subtitle(fleet: FleetResult) -> str:
     """Return what was learned from what."""
-    source = PurePath(fleet.learned[0]["path"]).name
+    source, key = PurePath(fleet.learned[0]["path"]).name, ", ".join(fleet.run.fleet.fields.key)
     return (
-        f"{plural(len(fleet.keys), 'key')} (“{shorten(fleet.run.fleet.fields.key)}”), {plural(fleet.rounds, 'row')} of "
+        f"{plural(len(fleet.keys), 'key')} (“{shorten(key)}”), {plural(fleet.rounds, 'row')} of "
         f"{source}, {plural(len(fleet.features), 'feature')}, predicting {TASKS[fleet.task]}; a model for every key."
     )
 

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import undrift.online
 from undrift.errors import InputError
-from undrift.stream.keyed.key_state import KeyState, lag_names
-from undrift.stream.keyed.model_pool import ModelPool, fresh_prototype
-from undrift.stream.keyed.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
 from undrift.online import OnlineClassifier
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.fleet.plan import read_plan
 from undrift.serve.keyed_models import FirstStates
 from undrift.serve.rows import KeyedRows
+from undrift.stream.keyed.key_state import KeyState, lag_names
+from undrift.stream.keyed.model_pool import ModelPool, fresh_prototype
+from undrift.stream.keyed.outputs import Key
 
 
 class KeyedBeginning(NamedTuple):

@@ -17,8 +17,6 @@ from undrift.errors import InputError, ModelFileError
 from undrift.events import Event
 from undrift.events.event import EventKind
 from undrift.events.watch import KeyWatch
-from undrift.stream.keyed.key_state import KeyState
-from undrift.stream.keyed.model_pool import ModelPool
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.service.journal import Checkpoint, Journal, KeyRow, WaitingRow
@@ -34,6 +32,8 @@ from undrift.run.service.served_models import (
     median_half_life,
 )
 from undrift.serve.rows import KeyedBatch, KeyedRows
+from undrift.stream.keyed.key_state import KeyState
+from undrift.stream.keyed.model_pool import ModelPool
 
 LOADED_BYTES = 256 << 20
 """Memory for the states of models; others are read again when a row of theirs comes."""

@@ -250,7 +250,9 @@ class Features:
             self.ahead += len(line)
         return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning), brought)
 
-    def fill_fixed(self, numbers: Matrix, times: Times | None, texts: Mapping[str, Sequence[str | None]] | None = None) -> Matrix:
+    def fill_fixed(
+        self, numbers: Matrix, times: Times | None, texts: Mapping[str, Sequence[str | None]] | None = None
+    ) -> Matrix:
         """Return rows with the features that depend on no other row: numbers, indicators, calendar, perhaps texts."""
         Z, given = np.empty((len(numbers), len(self.names))), numbers.shape[1]
         Z[:, :given] = numbers
@@ -472,7 +474,7 @@ class Features:
         self.text_features.know_label(row, y)
 
     def progress(self, start: Features) -> dict[str, Any]:
-        """Return what later predictions depend on beside `last_labels`, as JSON values, where it is not as at the start.
+        """Return what later predictions depend on beside `last_labels`, as JSON values, where it has changed.
 
         `start` are features of the same columns before their first row.
         """
@@ -492,7 +494,9 @@ class Features:
             raise ValueError("times of features cannot be used")
         if "classes" in values:
             self.labels.classes = values["classes"]
-            if not (self.labels.several and isinstance(self.labels.classes, list) and all(map(_is_text, values["classes"]))):
+            if not (
+                self.labels.several and isinstance(self.labels.classes, list) and all(map(_is_text, values["classes"]))
+            ):
                 raise ValueError("classes cannot be used")
         if "texts" in values:
             self.text_features.resume(values["texts"]["names"], values["texts"])

@@ -235,7 +235,7 @@ class Settings(FileSettings, frozen=True, kw_only=True):
 class FleetSettings(Settings, frozen=True, kw_only=True):
     """What a fleet predicts, with one model per key."""
 
-    unsupported: ClassVar = ("half_life", "nonnegative", "level", "alert")
+    unsupported: ClassVar = ("half_life", "nonnegative", "level")
     """Settings of runs that fleets have no use for; the level of intervals is `interval`."""
 
     key: Annotated[Texts, option("Column that says which stream a row is of; a,b,c name it together.", "-k")]
@@ -254,8 +254,9 @@ class FleetSettings(Settings, frozen=True, kw_only=True):
     speed: Annotated[Speed, option("best, fast, or light.")] = "light"
 
     def __post_init__(self) -> None:
-        if isinstance(self.key, str):
-            structs.force_setattr(self, "key", (self.key,))
+        key: object = self.key
+        if isinstance(key, str):
+            structs.force_setattr(self, "key", (key,))
         super().__post_init__()
         for name in self.unsupported:
             if getattr(self, name) != Settings.default_of(name):

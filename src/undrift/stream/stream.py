@@ -176,9 +176,7 @@ class Stream(Serializable):
             stream._model.first_rows = np.zeros(len(schema.classes or ()))
         return stream
 
-    def go_on(
-        self, features: Features, estimator: Learner, first_rows: Vector, weights: dict[int, float]
-    ) -> None:
+    def go_on(self, features: Features, estimator: Learner, first_rows: Vector, weights: dict[int, float]) -> None:
         """Become the stream of another key: its features and model, and what it keeps of rows that wait."""
         model = StreamModel(features.settings, features.schema.task, estimator)
         model.first_rows = first_rows
@@ -319,9 +317,7 @@ class Stream(Serializable):
         assert self.features is not None  # whose columns they were parsed by
         return self._play(self.features.copy(), self._model, parsed, origin)
 
-    def _play(
-        self, work: Features, model: StreamModel, parsed: ParsedRows, origin: RowOrigin
-    ) -> tuple[Rows, Answers]:
+    def _play(self, work: Features, model: StreamModel, parsed: ParsedRows, origin: RowOrigin) -> tuple[Rows, Answers]:
         rows = work.complete(parsed, origin)
         with HeldInterrupt():
             answers = model.close(rows, work)
@@ -464,9 +460,7 @@ class Stream(Serializable):
             self.tell_numbers(serials, code, y, weight)
         return y
 
-    def tell_numbers(
-        self, serials: Sequence[int], code: LabelCode, y: Vector, weight: float | None = None
-    ) -> None:
+    def tell_numbers(self, serials: Sequence[int], code: LabelCode, y: Vector, weight: float | None = None) -> None:
         """Learn labels of rows that wait, as numbers that `code` reads."""
         features = self.features
         assert features is not None

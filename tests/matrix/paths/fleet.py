@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
+from ..references import expect_stream
 from ..scenarios import CUT, Reference, Scenario
-from .commands import require, require_option, run_options, write_csv
-from .keyed_rows import KEYS, expect_frequent_texts, expect_keys, join_keys, keyed_columns
+from .commands import call, parse_json, require, run_options, write_csv
+from .keyed_rows import KEYS, expect_keyed_events, expect_keys, join_keys, keyed_columns
 
-NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "quantiles", "certify", "alert", "resume")
+NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "certify", "resume", "alert")
 
 
 class FleetPath(PathDriver):
@@ -23,29 +24,27 @@ class FleetPath(PathDriver):
     name = "fleet"
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
-        """Return what the library says about each key; features of few texts stand in the order of their counts."""
-        if scenario.part == "three texts" and reference is scenario.reference:
-            return expect_frequent_texts(scenario)
-        return expect_keys(scenario, reference)
-
-    def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what becomes of more texts than twenty."""
-        return (
-            {"the twenty most frequent texts": expect_frequent_texts(scenario)}
-            if scenario.part == "thirty texts"
-            else {}
-        )
+        """Return what the library says about each key."""
+        if scenario.options.get("alert") == "events":
+            return expect_keyed_events(scenario)
+        return expect_stream(scenario, reference) if "alert" in scenario.options else expect_keys(scenario, reference)
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Play the fleet over the whole file."""
         out, asked = folder / "fleet", scenario.options
         first = slice(0, CUT) if "resume" in asked else slice(None)
         file = write_csv(folder / "rows.csv", keyed_columns(scenario, first))
-        for name in ("quantiles", "certify", "alert"):
-            if name in asked:
-                require_option("fleet", name)
+        if "alert" in asked:
+            words = [*fleet_options(scenario), "--no-report", "--json", "--quiet"]
+            code, printed, _ = call("fleet", file, "--out", out, *words)
+            if asked["alert"] == "signal":
+                return Answers({"signal": np.array([code == 6])}, single=True)
+            events = [f"{event['kind']} in row {event['row']}" for event in parse_json(printed)["events"]]
+            return Answers({"events": np.array(events)}, single=True)
         with explain_errors():
             play_fleet_file(scenario, file, out)
+        if "certify" in asked:
+            require("certify", out)
         if "resume" in asked:
             longer = write_csv(folder / "more.csv", keyed_columns(scenario))
             require("update", out, longer, "--no-report", "--quiet")
@@ -54,8 +53,7 @@ class FleetPath(PathDriver):
 
 def fleet_options(scenario: Scenario) -> list[str]:
     """Return the options of `undrift fleet` that ask for the feature; those that it lacks are refused by it."""
-    words = ["--key", "key", *run_options(scenario)]
-    return [*words, "--categories", "20"] if "texts" in scenario.options else words
+    return ["--key", "key", *run_options(scenario)]
 
 
 def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
@@ -68,7 +66,7 @@ def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
         settings["elapsed"] = True
     if "candidate" in settings:
         settings["candidate"] = [settings["candidate"]]
-    settings |= {"interval": asked.get("level"), "categories": 20 if "texts" in asked else None}
+    settings |= {"interval": asked.get("level")}
     play_fleet(str(file), out, FleetSettings(target="y", time="time", key="key", **settings))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..outcome import Answers
-from ..references import expect_stream
+from ..references import expect_stream, play_reference
 from ..scenarios import Reference, Scenario
 
 KEYS = ("left", "right")
@@ -50,17 +49,17 @@ def expect_keys(
     )
 
 
-def expect_frequent_texts(scenario: Scenario) -> Answers:
-    """Return what the library says with a feature for each of the twenty most frequent texts of all keys."""
-    column = scenario.options["texts"]
-    counts = Counter(keyed_columns(scenario)[column])
-    predictions = []
-    for own in scenarios_by_key(scenario).values():
-        cells = np.array(own.columns[column])
-        numbers = own.others["ignored"].columns
-        indicators = {f"{column}={text}": (cells == text).astype(float) for text, _ in counts.most_common(20)}
-        predictions.append(expect_stream(own, Reference({**numbers, **indicators}, own.reference.y)).columns["yhat"])
-    return Answers({"yhat": join_keys(predictions)})
+def expect_keyed_events(scenario: Scenario) -> Answers:
+    """Return what one watch for both keys finds in the library's predictions, the first key first."""
+    from undrift.events import KeyedWatch
+
+    watch, found = KeyedWatch(), []
+    for k, (key, own) in enumerate(scenarios_by_key(scenario).items()):
+        yhat = play_reference(own.reference)["yhat"]
+        for t in range(1, scenario.rows):
+            row = k * scenario.rows + t + 1
+            found += watch.add_round(key, row, float(own.reference.y[t]), float(yhat[t]))
+    return Answers({"events": np.array([f"{event.kind} in row {event.row}" for event in found])}, single=True)
 
 
 def join_keys(columns: list[Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,9 +35,12 @@ class River(PathDriver):
 
         asked, answers = scenario.options, {name: np.full(scenario.rows, math.nan) for name in scenario.shows}
         rows, y, delay = row_dicts(scenario), labels(scenario), scenario.options.get("delay", 0)
-        known, alarms = ("weight", "elapsed", "delay", "level", "quantiles", "resume", "certify"), Alarms()
+        known = ("weight", "elapsed", "delay", "level", "quantiles", "resume", "certify", "texts", "calendar", "lag")
+        alarms, lags = Alarms(), some(lags=asked.get("lag"))
+        if "calendar" in asked:
+            rows = [{"time": when, **row} for when, row in zip(scenario.columns["time"], rows, strict=True)]
         with explain_errors():
-            model = make_estimator(scenario, DriftRegressor, DriftClassifier, *known)
+            model = make_estimator(scenario, partial(DriftRegressor, **lags), DriftClassifier, *known)
             for t, row in enumerate(rows):
                 when = some(elapsed=cell(scenario, "elapsed", t))
                 if "alert" in asked:

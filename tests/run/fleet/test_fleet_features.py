@@ -10,8 +10,6 @@ import pytest
 
 import undrift as ud
 from undrift.cli.app import run
-from undrift.errors import InputError
-from undrift.serve.first_states import begin_with_fleet
 from undrift.stream.calendar import Calendar, find_calendar
 
 OPTIONS = ["-k", "shop", "-t", "sales", "--time", "day", "--no-report", "-q"]
@@ -40,12 +38,10 @@ def rows_of(folder, name="predictions.csv"):
 def test_texts_and_the_calendar_are_features_of_every_key(folder):
     frame = frame_of()
     frame.write_csv("t.csv")
-    assert run(["fleet", "t.csv", *OPTIONS, "--categories", "2", "--calendar", "-o", "out"]) == 0
+    assert run(["fleet", "t.csv", *OPTIONS, "--calendar", "-o", "out"]) == 0
     plan = json.loads(Path("out/run.json").read_text())
-    kept = [name for name in plan["features"] if name.startswith("offer=")]
+    kept = [f"offer={text}" for text in frame["offer"].unique(maintain_order=True)]
     assert plan["features"] == ["price", *Calendar(hours=False).names(), *kept]
-    most = frame["offer"].value_counts(sort=True)["offer"][:2].to_list()
-    assert sorted(kept) == sorted(f"offer={text}" for text in most)
     one = frame.filter(pl.col("shop") == "s1")
     turn = 2.0 * np.pi * np.arange(60) / 7.0  # the first of January 2024 was a Monday
     year = 2.0 * np.pi * np.arange(60) / 365.2425
@@ -56,10 +52,49 @@ def test_texts_and_the_calendar_are_features_of_every_key(folder):
     assert said == pytest.approx(expected[1:].tolist(), rel=1e-9)
 
 
+def test_more_texts_than_asked_for_are_learned_by_means_as_in_a_run(folder):
+    frame = frame_of()
+    frame.write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--categories", "2", "-o", "out"]) == 0
+    assert json.loads(Path("out/run.json").read_text())["features"] == ["price", "offer: recent mean", "offer: mean"]
+    one = frame.filter(pl.col("shop") == "s1")
+    stream = ud.Stream("sales", time="day", drop=["shop"], speed="light", categories=2).infer(frame)
+    expected = stream.play(one).yhat
+    said = [float(row["prediction"]) for row in rows_of("out") if row["key"] == "s1" and row["prediction"]]
+    assert said == expected[1:].tolist()
+
+
+def test_a_text_that_never_changes_within_a_key_is_left_out(folder, capsys):
+    frame = frame_of().with_columns(town=pl.col("shop").replace({"s0": "Ulm", "s1": "Bonn", "s2": "Ulm"}))
+    frame.write_csv("t.csv")
+    assert run(["fleet", "t.csv", *LOUD, "-o", "out"]) == 0
+    out, err = capsys.readouterr()
+    assert "'town' is the same in all rows of each key" in err
+    assert "not used: town" in out
+    assert not any("town" in name for name in json.loads(Path("out/run.json").read_text())["features"])
+    assert run(["fleet", "t.csv", *LOUD, "-f", "price,town", "-o", "named"]) == 0
+    assert json.loads(Path("named/run.json").read_text())["features"] == ["price", "town=Ulm", "town=Bonn"]
+
+
+def test_two_columns_name_the_key_together(folder):
+    frame = frame_of().with_columns(item=pl.Series(["a/b", "c"] * 90))
+    frame.write_csv("t.csv")
+    frame.with_columns(shop=pl.col("shop") + "/" + pl.col("item").str.replace("/", "~/")).drop("item").write_csv(
+        "one.csv"
+    )
+    plain = ["-t", "sales", "--no-report", "-q"]
+    assert run(["fleet", "t.csv", "-k", "shop,item", *plain, "-o", "out"]) == 0
+    assert run(["fleet", "one.csv", "-k", "shop", *plain, "-o", "one"]) == 0
+    two, one = rows_of("out"), rows_of("one")
+    assert [{name: row[name] for name in one[0]} for row in two] == one
+    assert {(row["shop"], row["item"]) for row in two} == {(f"s{k}", item) for k in range(3) for item in ("a/b", "c")}
+    assert len(rows_of("out", "keys.csv")) == 6
+
+
 def test_labels_that_come_late_are_learned_late_and_resumed(folder):
     frame = frame_of()
     frame.write_csv("t.csv")
-    assert run(["fleet", "t.csv", *OPTIONS, "--delay", "4", "-o", "out"]) == 0
+    assert run(["fleet", "t.csv", *OPTIONS, "--delay", "4", "-f", "price", "-o", "out"]) == 0
     one = frame.filter(pl.col("shop") == "s2")
     model = ud.OnlineRegressor(speed="light")
     trace = model.play(one.select("price").to_numpy(), one["sales"].to_numpy(), delay=4)
@@ -68,7 +103,7 @@ def test_labels_that_come_late_are_learned_late_and_resumed(folder):
     assert [float(one) for one in said[5:]] == trace.yhat[5:].tolist()
 
     frame[:90].write_csv("first.csv")
-    assert run(["fleet", "first.csv", *OPTIONS, "--delay", "4", "-o", "two"]) == 0
+    assert run(["fleet", "first.csv", *OPTIONS, "--delay", "4", "-f", "price", "-o", "two"]) == 0
     assert run(["update", "two", "t.csv", "--no-report", "-q"]) == 0
     assert sorted(map(str, rows_of("two"))) == sorted(map(str, rows_of("out")))
 
@@ -105,7 +140,6 @@ def test_errors_are_in_the_units_of_the_target(folder, capsys):
     said = capsys.readouterr().out
     assert "typical error" in said
     assert "mean loss" not in said
-    assert "left out, as they are no numbers: offer (--categories 20 uses texts)" in said
     for row in rows_of("out", "keys.csv"):
         assert float(row["rmse"]) ** 2 == pytest.approx(2.0 * float(row["mean_loss"]))
         own = [one for one in rows_of("out") if one["key"] == row["key"] and one["prediction"]]
@@ -126,14 +160,6 @@ def test_what_a_fleet_cannot_do_is_said(folder, capsys, options, message):
     assert run(["fleet", "t.csv", "-k", "shop", "-t", "sales", *options]) == 2
     assert message in capsys.readouterr().err
     assert not Path("t-fleet").exists()
-
-
-def test_a_fleet_with_features_of_its_own_is_not_served(folder):
-    frame_of().write_csv("t.csv")
-    assert run(["fleet", "t.csv", *OPTIONS, "--calendar", "-o", "out"]) == 0
-    refused = pytest.raises(InputError, match=r"its models see texts, the calendar or earlier labels \('weekday sin'\)")
-    with refused, begin_with_fleet(Path("out")):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -183,17 +209,6 @@ def test_a_feature_that_says_no_in_all_first_rows_is_used_once_it_says_yes(folde
     monkeypatch.setattr("undrift.run.read.csv_file.BATCH_ROWS", 40)  # so that the first rows are 80
     assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,promo", "-o", "out"]) == 0
     assert all(float(row["skill"]) > 0.9 for row in rows_of("out", "keys.csv"))
-
-
-def test_other_texts_that_are_named_as_features_are_refused_before_any_work(folder, capsys):
-    frame_of().write_csv("t.csv")
-    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,offer", "-o", "out"]) == 2
-    assert (
-        "--features 'offer': a column must hold numbers or two texts such as yes and no, got 'no', 'large', 'small'; "
-        "pass --categories 20 to give the 20 most frequent texts a feature each"
-    ) in capsys.readouterr().err
-    assert not Path("out").exists()
-    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,offer", "--categories", "20", "-o", "out"]) == 0
 
 
 def test_a_feature_that_is_empty_so_far_is_a_number(folder):

@@ -7,9 +7,9 @@ import pytest
 
 from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
-from undrift.stream.keyed.outputs import NO_EXTRAS
 from undrift.losses import logistic, squared
 from undrift.run.fleet.key_reports import MIN_SCORED, KeyReport, summarize_keys
+from undrift.stream.keyed.outputs import NO_EXTRAS
 
 
 def outputs(streams, extra=()):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.report.figures.figure import (
     Figure,
@@ -25,6 +24,7 @@ from undrift.report.formatting import percent
 from undrift.report.key_lists import rank_keys, select_listed
 from undrift.run import FleetResult
 from undrift.stream.answers import probability_column
+from undrift.stream.keyed.outputs import LABELLED, OK, PREDICTED, Outputs
 
 SECTION = "keys"
 MOST_POINTS, MOST_ROWS = 20_000, 200
@@ -86,14 +86,19 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw labels and predictions of the key that is shown."""
     target, last = fleet.run.fleet.fields.target, numbers["curve"]["last"]
     level = fleet.run.fleet.interval
-    lines = [_line("y", f"true {target}", "ink"), _line("yhat", "predicted", "own")]
+    true, predicted = f"true {target}", "predicted"
+    if fleet.task == "multiclass":
+        true, predicted = "whether the likeliest class came", "its probability"
+    lines = [_line("y", true, "ink"), _line("yhat", predicted, "own")]
     if level is not None:
         area = {"line": {"width": 0}, "hoverinfo": "skip"}
         lower = _line("lower", "lower", "band") | area | {"showlegend": False}
         upper = _line("upper", f"{percent(level)} interval", "band") | area
         lines = [lower, upper | {"fill": "tonexty", "fillcolor": colour("band")}, *lines]
     what, said = target, "prediction made"
-    if fleet.classes is not None:
+    if fleet.task == "multiclass":
+        what, said = "the likeliest class", "probability of the likeliest class given"
+    elif fleet.classes is not None:
         what = f"chance of “{fleet.classes[1]}”"
         said = f"{what} given"
     return Figure(

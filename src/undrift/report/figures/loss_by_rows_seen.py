@@ -55,7 +55,7 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
         for k, name in enumerate(ages["names"])
     ]
     own, seen = ages["losses"][0], ages["seen"]
-    loss = "log-loss" if fleet.task == "classification" else "squared error"
+    loss = "squared error" if fleet.task == "regression" else "log-loss"
     ticks = {"tickvals": seen, "ticktext": [f"{n:,}" for n in seen]}
     layout: PlotSpec = {
         "xaxis": {"type": "log", "title": {"text": "rows seen before"}, **ticks},

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from undrift._internal.folder import Folder
 from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError
+from undrift.events import Event
 from undrift.fleet import Fleet
 from undrift.fleet.state_store import STORE_FILE
 from undrift.run.ledger import LedgerEntry, make_entry, require_ledger
@@ -33,16 +34,20 @@ class FleetPlan(NamedTuple):
     was first seen), and `labelled`, how many rows brought the label of one that was predicted before; `rows` counts
     those that were skipped too. An entry by "serve" says that a service learned labels, which are in its own journal
     and not in these models."""
+    events: list[Event] | None = None
+    """What changed, with --alert; None: nobody looked."""
 
     def write(self, folder: Folder) -> None:
         """Put the plan into the folder of the fleet."""
         plan = {
             "settings": self.settings.as_dict(),
             "plan": self.fleet.schema.as_dict(),
+            "features": self.fleet.features,
             "time": self.fleet.time,
             "labels": self.fleet.classes,
             "left_out": list(self.left_out),
             "learned": self.learned,
+            "events": None if self.events is None else [event.as_dict() for event in self.events],
         }
         folder.put(STATE, write_state(plan, "fleet"))
 
@@ -100,4 +105,5 @@ def _from_json(plan: dict[str, Any]) -> FleetPlan:
     require_ledger(plan["learned"])
     if not plan["learned"] or not all(isinstance(entry["source"], str) for entry in plan["learned"]):
         raise TypeError("'learned' must name the file of each entry")
-    return FleetPlan(settings, fleet, [str(one) for one in plan["left_out"]], plan["learned"])
+    events = None if plan["events"] is None else [Event.from_dict(event) for event in plan["events"]]
+    return FleetPlan(settings, fleet, [str(one) for one in plan["left_out"]], plan["learned"], events)

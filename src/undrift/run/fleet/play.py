@@ -17,7 +17,6 @@ from undrift._internal.state_file import STATE, find_kind
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import Fleet, FleetRun
-from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.plan import FleetPlan, read_plan, refuse_served
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
@@ -28,6 +27,7 @@ from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns
 from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
@@ -179,6 +179,7 @@ def finish_fleet(
     used = {name: asked[name] for name in RECORDED if name in asked}
     provenance = {"undrift": undrift.__version__, "kernels": kernels.level(), "settings": used}
     found = write_result(run, folder, provenance, plan)._replace(warnings=warnings)
+    plan = plan._replace(events=None if found.events is None else list(found.events))
     plan.write(folder)
     if not np.isin(outputs.status, (OK, LABELLED, PREDICTED)).any() and (unused.are_most or not found.rounds):
         why = f"; most often ({unused.number} rows) because {unused.reason}" if unused.number else ""

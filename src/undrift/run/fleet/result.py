@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from undrift._internal.folder import Folder
 from undrift._typing import JsonObject, Vector
+from undrift.events import Event
 from undrift.fleet import Fleet, FleetRun, Output
-from undrift.stream.keyed.outputs import PREDICTED, Outputs
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.fleet.key_reports import (
@@ -25,6 +25,7 @@ from undrift.run.fleet.key_reports import (
     KeyReport,
     RecordProblem,
     error_of,
+    find_events,
     summarize_keys,
 )
 from undrift.run.fleet.plan import FleetPlan
@@ -32,6 +33,7 @@ from undrift.run.ledger import LedgerEntry
 from undrift.run.tables import escape_formula
 from undrift.stream.answers import probability_column, quantile_column
 from undrift.stream.keyed.keys_and_orders import split_key
+from undrift.stream.keyed.outputs import PREDICTED, Outputs
 
 PIECE_ROWS = 10_000
 """Rows of a table written at a time."""
@@ -70,6 +72,10 @@ class FleetResult(NamedTuple):
 
     baselines: Sequence[str] = ()
     """Names of the naive guesses, in the order of each key's losses of them."""
+    events: Sequence[Event] | None = None
+    """What changed, by the rows of predictions.csv; None: nobody looked."""
+    new_events: int = 0
+    """How many of them are of the file that was learned last."""
     withheld: int = 0
     """With intervals: rows that were predicted without one, as no label was learned since the row before them."""
 
@@ -113,10 +119,14 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: Fl
     if unit is not None:
         columns["time"] = _time_texts(outputs.order, unit)
     if len(fleet.fields.key) > 1:
-        parts = [split_key(key, len(fleet.fields.key)) for key in outputs.keys]
-        columns |= {name: [part[k] for part in parts] for k, name in enumerate(fleet.fields.key)}
+        texts = [split_key(key, len(fleet.fields.key)) for key in outputs.keys]
+        columns |= {name: [text[k] for text in texts] for k, name in enumerate(fleet.fields.key)}
     names = [*Output._fields, *columns]
-    rows = ([*row, *more] for row, more in zip(rows, zip(*columns.values(), strict=True), strict=True)) if columns else rows
+    rows = (
+        ([*row, *more] for row, more in zip(rows, zip(*columns.values(), strict=True), strict=True))
+        if columns
+        else rows
+    )
     folder.put(PREDICTIONS, _csv_pieces(chain([names], rows)))
     found = summarize_keys(outputs, fleet.schema.task, fleet.settings.lag, unit)
     opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
@@ -140,12 +150,18 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: Fl
     parts = found.keys, found.problems, found.ages, size, None if classes is None else tuple(classes), unit
     task, left_out = fleet.schema.task, list(plan.left_out)
     done = FleetResult(run, provenance, plan.learned, task, left_out, *parts, baselines=found.baselines)
+    if plan.settings.alert:
+        events = find_events(outputs, task, 0.9 if fleet.interval is None else fleet.interval)
+        done = done._replace(events=events, new_events=len(events) - len(plan.events or ()))
     return done if fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
 
 
 def _extra_names(fleet: Fleet, outputs: Outputs) -> list[str]:
     """Return the columns beside predictions: those that were asked for, and those that some row has."""
-    asked = [*(["lower", "upper"] if fleet.interval is not None else []), *map(quantile_column, fleet.settings.quantiles)]
+    asked = [
+        *(["lower", "upper"] if fleet.interval is not None else []),
+        *map(quantile_column, fleet.settings.quantiles),
+    ]
     return list(dict.fromkeys([*asked, *outputs.extras]))
 
 
@@ -162,7 +178,7 @@ def _count_withheld(outputs: Outputs) -> int:
 
 def _name_classes(row: Output, labels: Sequence[str]) -> list[Any]:
     """Return a row with labels for its log-odds and for the number of its class."""
-    predicted = None if row.prediction is None else labels[int(row.prediction > 0.0)]
+    predicted = None if row.prediction is None else labels[int(float(row.prediction) > 0.0)]
     target = None if row.target is None else labels[int(row.target)]
     return [row.key, row.order, predicted, target, row.status, row.reason]
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift.errors import DataError, InputError
 from undrift.stream.calendar import Calendar, find_calendar
-from undrift.stream.cells import RowBatch, parse_texts
+from undrift.stream.cells import RowBatch, Times, parse_texts
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.keys_and_orders import MAX_ORDER, join_key
 from undrift.stream.keyed.orders import TimeColumn, infer_time_column, require_integer_column
@@ -57,7 +58,9 @@ def infer_keyed_columns(first: FirstRows, settings: FleetSettings) -> KeyedColum
     asked = settings.of_stream().replace(calendar=False, elapsed=False, sort=False)
     if settings.calendar and not asked.lag:
         asked = asked.replace(lag=(asked.delay + 1,))  # so that there is something to learn from
-    rest = _without(first, {*settings.key, *places, *constant}, asked)
+    set_apart = {*settings.key, *places, *constant}
+    asked = asked.replace(drop=tuple(name for name in asked.drop if name not in set_apart))
+    rest = _without(first, set_apart, asked)
     times = _time_columns(rest, asked)
     schema = infer_schema(_without(rest, {*times}, asked))
     notes += schema.notes
@@ -69,9 +72,9 @@ def infer_keyed_columns(first: FirstRows, settings: FleetSettings) -> KeyedColum
     ]
     calendar, spacing = Calendar(hours=False), None
     if time is not None and order is not None:
-        times = order.view(f"datetime64[{time.unit}]").astype("datetime64[us]")
-        calendar = find_calendar(times)
-        spacing = _spacing(source.name, times, keys, time.name) if settings.elapsed else None
+        instants = order.view(f"datetime64[{time.unit}]").astype("datetime64[us]")
+        calendar = find_calendar(instants)
+        spacing = _spacing(source.name, instants, keys, time.name) if settings.elapsed else None
     schema = replace(
         schema,
         time=None if time is None else time.name,
@@ -92,7 +95,7 @@ def _without(first: FirstRows, names: set[str], settings: Settings) -> FirstRows
     source = copy.copy(first.source)
     source.settings = settings
     columns = {name: cells for name, cells in first.columns.items() if name not in names}
-    return FirstRows(source, [RowBatch(first.lines, columns)], whole=False)
+    return FirstRows(source, [RowBatch(first.lines, columns)], whole=first.whole and len(first.lines) > 1)
 
 
 def _time_columns(first: FirstRows, settings: Settings) -> list[str]:
@@ -113,7 +116,7 @@ def _keys(first: FirstRows, names: Sequence[str]) -> list[str | None]:
     return [None if None in row else join_key(row) for row in zip(*parts, strict=True)]
 
 
-def _orders(first: FirstRows, time: TimeColumn) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _orders(first: FirstRows, time: TimeColumn) -> NDArray[np.int64]:
     """Return the times of rows as counts, ABSENT where there is none."""
     found = time.read(first.source, first.lines, first.columns[time.name])
     counts = [one if type(one) is int and abs(one) <= MAX_ORDER else ABSENT for one in found]
@@ -139,9 +142,7 @@ def _constant_texts(first: FirstRows, keys: Sequence[str | None], taken: set[str
     return found
 
 
-def _spacing(
-    name: str, times: np.ndarray[tuple[int], np.dtype[np.datetime64]], keys: Sequence[str | None], column: str
-) -> float:
+def _spacing(name: str, times: Times, keys: Sequence[str | None], column: str) -> float:
     """Return the median time between rows of a key, in seconds."""
     by_key: defaultdict[str | None, list[int]] = defaultdict(list)
     for i, key in enumerate(keys):

@@ -33,6 +33,7 @@ class KeyAdvance:
         self.streams, self.key, self.state = streams, key, state
         self.wait, self.hold = streams.wait, streams.hold
         self.bounded = streams.interval is not None
+        self._plain = not streams.fields.texts and streams.fields.weight is None and not streams.several
         self.rows: list[OutputRow] = []
         self._stream: Stream | None = None
         self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
@@ -184,7 +185,9 @@ class KeyAdvance:
     def _label(self, order: int, record: WaitingRecord) -> None:
         """Learn a label that came in a record of its own, from what was served for its row."""
         if record.label_of not in self.state.unlabelled:
-            self._output(order, NAN, record.label or record.y, outputs.POISON, f"no record {record.label_of} waits for a label")
+            self._output(
+                order, NAN, record.label or record.y, outputs.POISON, f"no record {record.label_of} waits for a label"
+            )
             return
         self._tell(order, record.label_of, record.label or record.y, f"label of {record.label_of}")
 
@@ -281,6 +284,8 @@ class KeyAdvance:
     def _waiting_record(self, batch: KeyedRows, i: int) -> WaitingRecord:
         of, y = int(batch.label_of[i]), float(batch.y[i])
         kind = LABEL if of != ABSENT else ASK if y != y else ROW
+        if self._plain:
+            return WaitingRecord(kind, of, y, batch.Z[i])
         texts = tuple(cells[i] for cells in batch.texts.values())
         weight = 1.0 if batch.weight is None else float(batch.weight[i])
         label = None if batch.labels is None else batch.labels[i]

@@ -193,13 +193,13 @@ class KeyedStreams:
         # what is absent is NaT
         return order.view(f"datetime64[{self.fields.unit}]").astype("datetime64[us]")
 
-    def knows_texts(self, batch: KeyedRows) -> NDArray[np.bool_] | bool:
+    def knows_texts(self, batch: KeyedRows) -> NDArray[np.bool_]:
         """Return which rows have no text that is new to a key that has learned none of its own."""
-        known = True
+        known = np.ones(len(batch), dtype=bool)
         for name, cells in batch.texts.items():
             texts = {None, *self.pool.start.text_features.texts[name]}
             if not texts.issuperset(cells):
-                known = known & np.array([cell in texts for cell in cells])
+                known &= np.array([cell in texts for cell in cells])
         return known
 
     def plain_features(self, batch: KeyedRows, rows: NDArray[np.int64]) -> Matrix:
@@ -284,4 +284,3 @@ class KeyedStreams:
         columns = zip(batch.keys, batch.order.tolist(), batch.y.tolist(), strict=True)
         rows: list[OutputRow] = [(key, order, math.nan, y, ERROR, why, NO_EXTRAS) for key, order, y in columns]
         return self.pool.codec.pack(KeyState()) if state is None else bytes(state), rows
-

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.stream.keyed.keys_and_orders import EPOCH, MAX_EXACT_FLOAT, MAX_ORDER, NANOSECONDS
 from undrift.stream.cells import Cells, Lines, is_missing, time_parser
 from undrift.stream.first_rows import FirstRows, RowOrigin
+from undrift.stream.keyed.keys_and_orders import EPOCH, MAX_EXACT_FLOAT, MAX_ORDER, NANOSECONDS
 from undrift.stream.schema import find_time_format
 
 Orders = list[object]

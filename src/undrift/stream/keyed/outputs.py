@@ -80,8 +80,8 @@ class Outputs:
     reasons: dict[int, str] = field(default_factory=dict)
     """Row number -> reason, where there is one."""
     extras: dict[str, Vector] = field(default_factory=dict)
-    """Ends of intervals (lower, upper), quantiles (q0.1) and probabilities of several classes (p(a)), NaN where there is
-    none; only columns of which some row has a number."""
+    """Ends of intervals (lower, upper), quantiles (q0.1) and probabilities of several classes (p(a)), NaN where there
+    is none; only columns of which some row has a number."""
     classes: tuple[str, ...] = ()
     """Several classes, in order of appearance."""
 
@@ -101,9 +101,8 @@ class Outputs:
             for label in chain(target, prediction):
                 if type(label) is str:
                     classes.setdefault(label, float(len(classes)))
-            prediction, target = (
-                [classes[one] if type(one) is str else one for one in column] for column in (prediction, target)
-            )
+            places = [[classes.get(one, one) for one in column] for column in (prediction, target)]
+            prediction, target = map(tuple, places)
         names = dict.fromkeys(name for one in extras if one for name in one)
         return cls(
             list(keys),
@@ -180,7 +179,9 @@ class Outputs:
         """Return the rows as lists by name, None where something is missing: what data frames are made from."""
         rows = list(self)
         columns = {name: [row[j] for row in rows] for j, name in enumerate(Output._fields)}
-        return columns | {name: [None if x != x else x for x in values.tolist()] for name, values in self.extras.items()}
+        return columns | {
+            name: [None if x != x else x for x in values.tolist()] for name, values in self.extras.items()
+        }
 
     def canonical(self) -> list[tuple[str, ...]]:
         """Return the rows in an order of their own and with floats to the bit, so that `==` compares two runs."""
@@ -205,7 +206,7 @@ class Outputs:
         texts |= {"extras": [*self.extras]} if self.extras else {}
         texts |= {"classes": self.classes} if self.classes else {}
         head = json.dumps(texts).encode()
-        columns = (self.order, self.prediction, self.target, *self.extras.values(), self.status)
+        columns: list[NDArray[Any]] = [self.order, self.prediction, self.target, *self.extras.values(), self.status]
         body = b"".join([len(head).to_bytes(8, "little"), head, *(column.tobytes() for column in columns)])
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 

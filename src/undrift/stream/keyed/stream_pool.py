@@ -49,7 +49,8 @@ class StreamPool:
         text = json.dumps([self.spec, names], sort_keys=True)
         self.fingerprint = hashlib.blake2b(text.encode(), digest_size=8).digest()
         self.dim = len(names) - len(settings.candidate)
-        initial = initial_model(prototype, self.dim, self.start.learned_names if named else None)
+        self._names = self.start.learned_names if named else None
+        initial = initial_model(prototype, self.dim, self._names)
         header, arrays = initial.snapshot()
         self.codec = StateCodec(self.fingerprint, arrays, self.dim, len(schema.numbers))
         self._initial_header = {name: value for name, value in header.items() if name != "rounds"}
@@ -125,6 +126,8 @@ class StreamPool:
         records = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
         if model is self._shared and not model.rounds and not records and not state.arrays:
             return  # no row has come, and a key without rows has no arrays
+        if model is self._shared and model.dim != self.dim:  # texts of this key added features
+            self._shared = initial_model(self.prototype, self.dim, self._names)
         state.arrays, state.records = arrays, records
         state.header = {name: value for name, value in header.items() if self._usual.get(name, ...) != value}
 
