@@ -329,9 +329,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused(
             "fleets are not certified", "the folder of a fleet keeps no rows to certify; make a run of one key"
         ),
-        "Spark": absent(
-            "there is no setting 'certify'", "fleets are not certified; certify the rows of one key by itself"
-        ),
+        "Spark": refused("fleets are not certified", "a fleet keeps no rows to certify; certify a stream of one key"),
         "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
         "serve by key": no_option("certify", "services are not certified"),
         "forecast": works,
