@@ -208,7 +208,7 @@ class Fleet(KeyedStreams):
             columns = infer_keyed_columns(first, asked)
         if UNKNOWN in (columns.schema.classes or ()):
             raise InputError(
-                f"Fleet: '{target}' has one label in these rows, and a fleet cannot find the other one later; give rows "
+                f"Fleet: '{target}' has one label in these rows, and a fleet finds no other one later; give rows "
                 "that have both"
             )
         return cls.of_columns(asked, columns, on_error=on_error)
