@@ -289,14 +289,40 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
             "or COL for COL_1, COL_2, ..., made in their row."
         ),
     ] = ()
+    missing: Annotated[
+        Literal["fill", "indicators"],
+        option(
+            "Missing cells of known columns: fill (with the last one), or indicators (and features that mark them)."
+        ),
+    ] = "fill"
     level: Annotated[float, option("Level of the intervals.")] = 0.9
+    quantiles: Annotated[tuple[float, ...], option("Forecast these quantiles as well, such as 0.1,0.5,0.9.")] = ()
+    alert: Annotated[
+        bool, option("Report changes of errors and coverage, one step ahead; exit code 6 if there were any.")
+    ] = False
     nonnegative: Annotated[
         bool | None, option("Whether forecasts below 0 become 0 [default: while a series has had no value below 0].")
     ] = None
     every: Annotated[Origins, option("Keep the forecasts of every so many rows.")] = 1
+    weight: Annotated[str | None, option("Not supported.")] = None
+    elapsed: Annotated[bool, option("Not supported.")] = False
+
+    unsupported: ClassVar = {
+        "weight": "a value is also what later forecasts look back at, which no weight takes out; leave wrong values "
+        "empty, or use undrift run --lag --weight",
+        "elapsed": "steps ahead need evenly spaced rows, and rows that are missing between two times are counted "
+        "anyway; leave it out, or use undrift run --elapsed for uneven times",
+    }
+    """Settings of runs that forecasts have no use for, and why."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, why in self.unsupported.items():
+            if getattr(self, name):
+                raise InputError(f"undrift forecast: --{name} is not supported: {why}")
+        again = next((one for k, one in enumerate(self.quantiles) if one in self.quantiles[:k]), None)
+        if again is not None:
+            raise InputError(f"settings: quantiles must not have {again!r:.60} twice")
         if self.series is not None and self.key is not None:
             raise InputError("undrift forecast: --series forecasts together, --key each by itself; give one of them")
         if (self.series or self.key) is not None and len(self.target) > 1:
@@ -316,7 +342,9 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
     def forecaster(self, every: int | None = None) -> Forecaster:
         """Return the model, before its first row; `every` are the seconds from row to row, None to find them."""
         from undrift.forecast import Forecaster
+        from undrift.forecast.forecast_input import check_quantiles
 
+        check_quantiles(Forecaster, self.quantiles)
         return Forecaster(
             self.horizon,
             self.season,

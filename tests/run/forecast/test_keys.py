@@ -43,15 +43,15 @@ def forecast(path, out, *more):
 
 
 def forecasts(folder):
-    tables = [pl.read_parquet(folder / name) for name in state(folder)["parts"]]
-    return pl.concat(tables).sort("key", "origin", "step")
+    assert state(folder)["parts"] == []
+    return pl.read_parquet(folder / "forecasts.parquet").sort("series", "origin", "step")
 
 
 def contents(folder):
     """Return what must be equal in two folders: forecasts, next steps, scores and states of every key."""
     one, found = ForecastFolder(folder), state(folder)
     models = [one for shard in found["shards"] for one in read_shard(folder / shard["name"])]
-    tables = [forecasts(folder), one.read_table(found, "next").sort("key", "step"), one.read_table(found, "keys")]
+    tables = [forecasts(folder), one.read_table(found, "ahead").sort("series", "step"), one.read_table(found, "keys")]
     return tables, {model.key: model for model in models}
 
 
@@ -77,10 +77,11 @@ def test_every_key_is_forecast_as_if_it_were_alone(tmp_path, capsys):
         alone = tmp_path / key
         assert run(["forecast", str(one), "-t", "value", "-H", "4", "-o", str(alone), "--no-report", "-q"]) == 0
         table = pl.read_parquet(alone / state(alone)["files"]["forecasts"])
-        mine = found.filter(pl.col("key") == key)
+        mine = found.filter(pl.col("series") == key)
+        assert mine.columns == table.columns
         for name in ("origin", "step", "time", "yhat", "lower", "upper"):
             assert mine[name].to_list() == table[name].to_list()
-        ahead = ForecastFolder(out).read_table(state(out), "next").filter(pl.col("key") == key)
+        ahead = ForecastFolder(out).read_table(state(out), "ahead").filter(pl.col("series") == key)
         assert ahead["yhat"].to_list() == table.tail(STEPS)["yhat"].to_list()
         assert ahead["time"].to_list() == table.tail(STEPS)["time"].to_list()
 
@@ -91,7 +92,7 @@ def test_scores_of_a_key_are_those_of_its_forecasts(tmp_path):
     keys_table = ForecastFolder(out).read_table(state(out), "keys")
     for row in keys_table.iter_rows(named=True):
         y = SERIES[row["key"]]
-        mine = forecasts(out).filter(pl.col("key") == row["key"])
+        mine = forecasts(out).filter(pl.col("series") == row["key"])
         yhat, lower, upper = (mine[name].to_numpy().reshape(-1, STEPS) for name in ("yhat", "lower", "upper"))
         at = [(t, h) for t in range(80) for h in range(1, STEPS + 1) if t + h < 80]
         assert row["judged"] == len(at)

@@ -10,14 +10,16 @@ report.html              when a report was asked for
 journal.sqlite           while a service runs, or after it was killed: the rows that came since the last commit
 ```
 
-With a forecaster for each key there are, in place of values and model:
+With a forecaster for each key there are, in place of the model:
 
 ```
-forecasts-*.parquet      as above, with the key in place of the series; new rows come as new files
 models-*.undrift         the forecasters of a few dozen keys each
 keys.parquet             a row for each key: rows, last time, season, errors, coverage
-next.parquet             the next steps of every key
+next.parquet             the next steps of every key, to the last bit
 ```
+
+There the series of the other tables are the keys, and values begin with the key. While a file is learned, new rows are
+in parts, `forecasts-*.parquet` and `values-*.parquet`, which the end of the pass joins.
 
 After a kill some of these names may have the number of a commit behind them; the next command makes that good.
 """
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +38,16 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.forecast import Forecaster
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.ledger import require_ledger
-from undrift.run.tables import write_parquet
+from undrift.run.tables import join_parquet, write_parquet
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
-FINAL = {"model": "model.undrift"} | {name: f"{name}.parquet" for name in ("forecasts", "values", "keys", "next")}
+FINAL = {"model": "model.undrift", "next": NEXT, "ahead": "next.parquet"} | {
+    name: f"{name}.parquet" for name in ("forecasts", "values", "keys")
+}
 """Names of the files that a finished command leaves."""
 NAMES = (
-    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)(-\d{6,})?\.parquet|model\.undrift|models?-\d{6,}\.undrift"
+    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next|ahead)(-\d{6,})?\.parquet|model\.undrift|models?-\d{6,}\.undrift"
     r"|journal\.sqlite(-wal|-shm)?"
 )
 
@@ -134,10 +138,26 @@ class ForecastFolder:
             model.save(path)
         return self.commit_state({**state, "commits": number, "files": {**names, "next": NEXT}}, ahead)
 
-    def commit_tables(self, state: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
-        """Write the tables of many keys and at last the state, which names models and forecasts written before."""
-        number = int(state["commits"]) + 1
-        return self.commit_state({**state, "commits": number, "files": self._write_tables(tables, number)})
+    def commit_tables(
+        self, state: dict[str, Any], tables: dict[str, Any], ahead: bytes | None, joined: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """Write the tables of many keys and at last the state, which names models and parts written before.
+
+        Parameters
+        ----------
+        state, tables, ahead
+            As of `commit`; without next steps there is no file of them.
+        joined
+            Tables that become one file, and the files that they are joined from.
+        """
+        number, files = int(state["commits"]) + 1, state["files"]
+        kept = {name: files[name] for name in ("forecasts", "values") if name in files}
+        names = {**kept, **self._write_tables(tables, number), **({} if ahead is None else {"next": NEXT})}
+        for name, parts in joined.items():
+            names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
+            with self.files.new_file(names[name], durable=False) as path:
+                join_parquet([regular_file(self.path, part) for part in parts], path)
+        return self.commit_state({**state, "commits": number, "files": names}, ahead)
 
     def _write_tables(self, tables: dict[str, Any], number: int) -> dict[str, str]:
         names = {}
@@ -155,13 +175,14 @@ class ForecastFolder:
                 self.files.put(NEXT, ahead, durable=False)
         with contextlib.suppress(UndriftError):  # the next commit makes up for it
             self.sweep(state)
-            return self._use_final_names(state)
+            if not state.get("parts"):  # else the pass goes on
+                return self._use_final_names(state)
         return state
 
     def _use_final_names(self, state: dict[str, Any]) -> dict[str, Any]:
         """Give the files of a commit the names that they have after every command."""
         given = state["files"]
-        final = {name: file if file == NEXT else FINAL[name] for name, file in given.items()}
+        final = {name: FINAL[name] for name in given}
         if final == given:
             return state
         for name in [name for name in given if given[name] != final[name]]:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from undrift._internal.state_file import explain_damage
 from undrift._typing import Matrix
 from undrift.errors import DataError, InputError, LearnedBeforeError
+from undrift.events import Event
 from undrift.forecast import Forecaster
 from undrift.forecast.calendar import Seconds
 from undrift.run.forecast.columns import ForecastSource, settle_target
@@ -15,7 +17,7 @@ from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import Panel, read_panel
 from undrift.run.forecast.recorder import ForecastRecorder
 from undrift.run.forecast.scores import ForecastScores
-from undrift.run.ledger import extend_entry, find_grown, make_entry, put_entry, was_learned
+from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.stream.extras import log_sentence
 from undrift.stream.settings import ForecastSettings
 
@@ -39,6 +41,8 @@ class ForecastResult(NamedTuple):
     """Rows that this call learned."""
     skipped: int
     """Rows that were learned before."""
+    changes: int = 0
+    """Events that this call found."""
 
 
 def forecast_file(
@@ -74,19 +78,15 @@ def forecast_file(
             )
         for note in panel.notes:
             (log or log_sentence)(note)
-        state: dict[str, Any] = {
-            "settings": settings.as_dict(),
-            "plan": panel.plan.as_dict(),
-            "rows": 0,
-            "last": None,
-            "learned": [],
-            "notes": list(panel.notes),
-            "commits": 0,
-        }
+        state = begin_state(settings) | {"plan": panel.plan.as_dict(), "last": None, "notes": list(panel.notes)}
         state["learned"].append(make_entry(source, "forecast"))
         recorder = ForecastRecorder(folder, state, settings.forecaster())
-        recorder.play(panel, state["learned"][0])
-        return _finish(recorder, panel, report)
+        return _learn(recorder, panel, source, state["learned"][0], log, report)
+
+
+def begin_state(settings: ForecastSettings) -> dict[str, Any]:
+    """Return what `run.json` says before anything was learned."""
+    return {"settings": settings.as_dict(), "plan": None, "rows": 0, "learned": [], "notes": [], "commits": 0}
 
 
 def learn_later_file(
@@ -117,9 +117,9 @@ def learn_later_file(
         if grown is not None:
             entry = extend_entry(state["learned"][grown], source, "update")
         put_entry(state["learned"], grown, entry)
-        recorder = ForecastRecorder(folder, state, folder.read_model(state))
-        recorder.play(panel, entry)
-        return _finish(recorder, panel, report)
+        with explain_damage(folder.path, "forecast"):
+            recorder = ForecastRecorder(folder, state, folder.read_model(state))
+        return _learn(recorder, panel, source, entry, log, report)
 
 
 def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
@@ -132,11 +132,23 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
     return state if was_learned([one for one in state["learned"] if one.get("done", True)], digest) else None
 
 
-def _finish(recorder: ForecastRecorder, panel: Panel, report: Render | None) -> ForecastResult:
-    """Commit the rows of a panel, and write the report."""
+def event_sentence(event: Event) -> str:
+    """Return what changed, and where."""
+    return f"row {event.row:,}{'' if event.key is None else f' of {event.key:.60}'}: {event.sentence}"
+
+
+def _learn(
+    recorder: ForecastRecorder, panel: Panel, source: ForecastSource, entry: LedgerEntry, log: Log | None,
+    report: Render | None,
+) -> ForecastResult:  # fmt: skip
+    """Learn the rows of a panel, which are counted in an entry of the ledger, commit, and write the report."""
+    events = recorder.play(panel, source, entry)
+    for event in events:
+        (log or log_sentence)(event_sentence(event))
     state, times, values, scores = recorder.commit()
+    added, skipped = len(panel.values), panel.skipped
     result = ForecastResult(
-        recorder.folder.path, state, recorder.model, times, values, scores, len(panel.values), panel.skipped
+        recorder.folder.path, state, recorder.model, times, values, scores, added, skipped, len(events)
     )
     if report is not None:
         recorder.folder.put_report(lambda path: report(result, path))

@@ -27,6 +27,7 @@ from undrift.run.ledger import make_entry
 from undrift.run.service.folder_journal import begin_link, commit_with_journal, find_facts, open_journal
 from undrift.run.service.journal import EntryKind, Journal
 from undrift.run.service.journaled_service import describe_failure, to_json
+from undrift.stream.first_rows import RowOrigin
 
 ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 500, 60.0
 """Rows between two commits of the folder, at most, and seconds. A restart repeats what came after."""
@@ -53,7 +54,7 @@ class ServedForecasts:
         state = self.folder.read_state()
         with explain_damage(self.folder.path, "forecast"):
             self.recorder = ForecastRecorder(self.folder, state, self.folder.read_model(state))
-            self.plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
+            self.plan = PanelPlan.from_dict(state["plan"])
         self._committed_rows = self.recorder.rows
 
     @property
@@ -93,7 +94,7 @@ class ServedForecasts:
         panel = make_later_panel(self.plan, values, when, self.last)
         learned = self.recorder.state["learned"]
         entry = learned[-1] if learned[-1]["by"] == "serve" else make_entry("undrift serve", "serve")
-        self.recorder.play(panel, entry)
+        self.recorder.play(panel, RowOrigin("the request", self.recorder.settings.reading()), entry)
         if entry is not learned[-1]:
             learned.append(entry)
         self.plan = panel.plan
