@@ -63,7 +63,7 @@ def render_forecast_keys(result: KeysResult, out: str | os.PathLike[str]) -> Pat
         "target": join_items(settings["target"], 3),
         "subtitle": f"{plural(found['keys'], 'key')}, {plural(found['rows'], 'row')}, "
         f"{plural(settings['horizon'], 'step')} ahead; every key has a forecaster of its own",
-        "takeaways": key_takeaways(result),
+        "takeaways": [f"{text[0].upper()}{text[1:]}." for text in key_takeaways(result)],
         "cards": cards if found["median_mase"] is not None else cards[:1],
         "score_columns": KEY_SCORES,
         "scores": key_score_rows(found),
@@ -131,12 +131,15 @@ def key_takeaways(result: KeysResult) -> list[str]:
     """Return the sentences about all keys that a reader should remember; the command prints them too."""
     found = summarize_keys(result.keys)
     texts = []
+    if found["median_ratio_to_best_naive"] is not None:
+        better = f"{found['better_than_best_naive']:,} of {plural(found['judged_keys'], 'key')}"
+        texts.append(f"squared errors were smaller than those of the better naive forecast for {better}")
     if found["median_mase"] is not None:
         unit = "mean absolute difference over a key's season, or over one row without a season"
         texts.append(f"median MASE over keys: {number(found['median_mase'])} (unit: {unit})")
     if found["coverage"] is not None:
         texts.append(f"intervals covered {percent(found['coverage'])} of values, mean over keys")
-    return texts or ["No forecast could be judged yet: its values are still to come."]
+    return texts or ["no forecast could be judged yet: its values are still to come"]
 
 
 def takeaways(result: ForecastResult) -> list[str]:

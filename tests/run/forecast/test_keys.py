@@ -16,7 +16,7 @@ from undrift import store
 from undrift.cli.app import run
 from undrift.errors import InputError, ModelFileError
 from undrift.report.formatting import number
-from undrift.run.forecast import keys
+from undrift.run.forecast import certify, keys
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.keys import read_shard
 
@@ -242,3 +242,36 @@ def test_forecasters_of_many_keys_are_not_served(tmp_path):
     assert forecast(write_keys(tmp_path / "all.csv", range(20)), out) == 0
     with pytest.raises(InputError, match="many keys cannot be served yet; use update"), open_forecasts(out):
         pass
+
+
+def test_the_report_lists_keys_worst_first_and_some_are_certified(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    series = {"<b>": random_walk(150), "=a": seasonal(150, 12), "c": seasonal(150, 12, seed=1)}
+    words = ["-t", "value", "-k", "shop", "-H", "2", "-o", str(out)]
+    assert run(["forecast", str(write_keys(tmp_path / "all.csv", range(130), series=series)), *words]) == 0
+    page = (out / "report.html").read_text()
+    assert f"report: {out / 'report.html'}" in capsys.readouterr().out
+    table = page.split("Keys, the worst first")[1].split("</table>")[0]
+    keys_table = pl.read_parquet(out / "keys.parquet")
+    ratio = keys_table["mse"] / keys_table.select(pl.min_horizontal("mse_last_time", "mse_last_season")).to_series()
+    ranked = keys_table["key"].gather(ratio.arg_sort(descending=True)).to_list()
+    shown = [key.replace("<", "&lt;").replace(">", "&gt;") for key in ranked]
+    assert re.findall(r'<th scope="row">(.*?)</th>', table) == shown
+    names = [one["name"] for one in json.loads(page.split('id="numbers">')[1].split("</script>")[0])["fan"]["series"]]
+    assert names == ranked
+    assert run(["certify", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["certificates"]
+    assert [(one["series"], one["step"]) for one in found] == [(key, step) for key in series for step in (1, 2)]
+    assert run(["update", str(out), str(write_keys(tmp_path / "more.csv", range(130, 150), series=series))]) == 0
+    assert (out / "report.html").read_text() != page
+    monkeypatch.setattr(certify, "SERIES", 1)
+    assert run(["certify", str(out)]) == 0
+    assert "certified are 1 of 3 keys, those with most rows" in capsys.readouterr().out
+
+
+def test_keys_without_a_value_have_a_page_without_steps(tmp_path):
+    (tmp_path / "a.csv").write_text("shop,value\n" + "a,\nb,\n" * 5)
+    out = tmp_path / "out"
+    assert run(["forecast", str(tmp_path / "a.csv"), "-t", "value", "-k", "shop", "-o", str(out)]) == 0
+    assert "No forecast could be judged yet" in (out / "report.html").read_text()
+    assert run(["certify", str(out)]) != 0

@@ -39,6 +39,8 @@ def certify_forecasts(out: str | Path) -> tuple[list[dict[str, Any]], list[str]]
         return _certify(str(out), settings, model, tables, state["plan"]["names"])
     found: list[dict[str, Any]] = []
     notes: list[str] = []
+    if "forecasts" not in state["files"]:
+        raise ConditionError(f"{out}: no key has a value yet; there is nothing to certify")
     keys = folder.read_table(state, "keys").sort("rows", descending=True, maintain_order=True)
     for row in keys.head(SERIES).iter_rows(named=True):
         shard = read_shard(regular_file(folder.path, state["shards"][row["shard"]]["name"]))
