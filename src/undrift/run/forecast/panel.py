@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -121,7 +122,19 @@ def read_panel(
     return _on_grid(source, cells, names, time, clock, plan, after, notes)
 
 
-def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, last: int | None) -> Panel:
+class LaterCells(NamedTuple):
+    """Cells of columns known in advance: numbers and texts, None where missing, row by row."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[float | str | None]]
+    """Of the rows that have come."""
+    ahead: Mapping[int, Sequence[float | str | None]]
+    """Of rows that were still to come, by their time or number."""
+
+
+def make_later_panel(
+    plan: PanelPlan, values: Matrix, times: Seconds | None, last: int | None, cells: LaterCells, first: int = 0
+) -> Panel:
     """Return rows that came one by one as a panel; rows that are missing between their times are NaN.
 
     Parameters
@@ -134,7 +147,20 @@ def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, las
         Seconds since 1970, later from row to row, on the grid of the rows so far; None without times.
     last
         The time of the last row so far.
+    cells
+        Columns known in advance.
+    first
+        Without times, the number of the first row.
     """
+    series, columns = values.shape[1], [*zip(*cells.rows, *cells.ahead.values(), strict=True)]
+    texts = {name: [*dict.fromkeys(cell for cell in columns[k] if cell is not None)] if columns else []
+             for k, name in enumerate(cells.columns) if name in plan.texts}  # fmt: skip
+    codes = np.full((len(cells.rows) + len(cells.ahead), len(cells.columns)), np.nan)
+    for k, (name, column) in enumerate(zip(cells.columns, columns, strict=False)):
+        codes[:, k] = [
+            math.nan if cell is None else texts[name].index(cell) if name in texts else cell for cell in column
+        ]
+    values = np.hstack([values, codes[: len(values)]])
     if times is not None and last is not None and len(times):
         spacing = plan.spacing or usual_spacing(np.append(last, times))
         steps, _ = count_steps(last, times, max(spacing, 1))
@@ -145,8 +171,15 @@ def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, las
         values = np.full((int(steps[-1]), values.shape[1]), np.nan)
         values[steps - 1] = given
         times = later_times(last, np.arange(1, len(values) + 1), spacing)
-    own = np.empty((*values.shape, 0, 0))
-    return Panel(plan, times, values, np.empty((len(values), 0)), own, (), 0)
+    places = np.array([*cells.ahead], np.int64) - first
+    if times is not None and len(times):
+        places, _ = count_steps(int(times[0]), np.array([*cells.ahead], np.int64), max(plan.spacing, 1))
+    known = np.full((max([len(values), *(places + 1)]), len(cells.columns)), np.nan)
+    known[: len(values)] = values[:, series:]
+    for at, row in zip(places, codes[len(cells.rows) :], strict=True):
+        known[at] = np.where(np.isnan(known[at]), row, known[at])
+    own = np.empty((len(values), series, 0, 0))
+    return Panel(plan, times, np.ascontiguousarray(values[:, :series]), known, own, (), 0, texts)
 
 
 class KeyCells(NamedTuple):
