@@ -18,7 +18,16 @@ SHOWN = 5
 """Steps printed besides the last one."""
 
 
-@options.takes_settings(ForecastSettings, refuses=ForecastSettings.unsupported)
+REFUSED = {
+    "weight": "a value is also what later forecasts look back at, which no weight takes out; leave wrong values empty, "
+    "or use undrift run --lag --weight",
+    "elapsed": "steps ahead need evenly spaced rows, and rows that are missing between two times are counted anyway; "
+    "leave it out, or use undrift run --elapsed for uneven times",
+}
+"""Settings of runs that forecasts have no use for, and why."""
+
+
+@options.takes_settings(ForecastSettings, refuses=REFUSED)
 def forecast(
     file: options.File,
     settings: ForecastSettings,

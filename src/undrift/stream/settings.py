@@ -304,22 +304,9 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
         bool | None, option("Whether forecasts below 0 become 0 [default: while a series has had no value below 0].")
     ] = None
     every: Annotated[Origins, option("Keep the forecasts of every so many rows.")] = 1
-    weight: Annotated[str | None, option("Not supported.")] = None
-    elapsed: Annotated[bool, option("Not supported.")] = False
-
-    unsupported: ClassVar = {
-        "weight": "a value is also what later forecasts look back at, which no weight takes out; leave wrong values "
-        "empty, or use undrift run --lag --weight",
-        "elapsed": "steps ahead need evenly spaced rows, and rows that are missing between two times are counted "
-        "anyway; leave it out, or use undrift run --elapsed for uneven times",
-    }
-    """Settings of runs that forecasts have no use for, and why."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, why in self.unsupported.items():
-            if getattr(self, name):
-                raise InputError(f"undrift forecast: --{name} is not supported: {why}")
         again = next((one for k, one in enumerate(self.quantiles) if one in self.quantiles[:k]), None)
         if again is not None:
             raise InputError(f"settings: quantiles must not have {again!r:.60} twice")

@@ -120,8 +120,3 @@ def test_what_is_refused_is_one_sentence(tmp_path, options, sentence, capsys):
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
-
-
-def test_settings_of_python_refuse_the_same():
-    with pytest.raises(InputError, match="undrift forecast: --weight is not supported: "):
-        ForecastSettings(target=("y",), weight="w")
