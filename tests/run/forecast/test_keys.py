@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 from tests.forecast.series import random_walk, seasonal
+from tests.helpers import edit_state
 from tests.run.forecast.test_forecast_files import hours, state, write
 from undrift import store
 from undrift.cli.app import run
@@ -44,7 +46,7 @@ def forecast(path, out, *more):
 
 def forecasts(folder):
     assert state(folder)["parts"] == []
-    return pl.read_parquet(folder / "forecasts.parquet").sort("series", "origin", "step")
+    return pl.read_parquet(folder / state(folder)["files"]["forecasts"]).sort("series", "origin", "step")
 
 
 def contents(folder):
@@ -275,3 +277,78 @@ def test_keys_without_a_value_have_a_page_without_steps(tmp_path):
     assert run(["forecast", str(tmp_path / "a.csv"), "-t", "value", "-k", "shop", "-o", str(out)]) == 0
     assert "No forecast could be judged yet" in (out / "report.html").read_text()
     assert run(["certify", str(out)]) != 0
+
+
+def test_an_update_of_keys_that_is_killed_at_any_write_changes_nothing_or_all(tmp_path):
+    first, more = write_keys(tmp_path / "a.csv", range(30)), write_keys(tmp_path / "b.csv", range(30, 50))
+    assert forecast(write_keys(tmp_path / "all.csv", range(50)), tmp_path / "whole") == 0
+    assert forecast(first, tmp_path / "first") == 0
+    code = (
+        "import os, signal, sys\n"
+        "from undrift.cli.app import run\n"
+        "from undrift.run.forecast import keys\n"
+        "keys.SHARD_KEYS, keys.COMMIT_SECONDS = 2, -1.0\n"
+        "count, real = [0], os.replace\n"
+        "def replace(a, b):\n"
+        "    count[0] += 1\n"
+        "    if count[0] == int(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(a, b)\n"
+        "os.replace = replace\n"
+        "code = run(['update', sys.argv[2], sys.argv[3], '--no-report', '-q'])\n"
+        "print(count[0])\n"
+    )
+    ended = False
+    for at in range(2, 60, 4):
+        out = tmp_path / f"{at}"
+        shutil.copytree(tmp_path / "first", out)
+        words = [sys.executable, "-c", code, str(at), str(out), str(more)]
+        ended = subprocess.run(words, check=False, capture_output=True).returncode == 0
+        assert run(["update", str(out), str(more), "--no-report", "-q"]) == 0
+        assert_same(out, tmp_path / "whole")
+        if ended:
+            break
+    assert ended
+
+
+def test_a_full_disk_leaves_the_keys_as_they_were(tmp_path, monkeypatch, capsys):
+    words = ["-t", "value", "-k", "shop", "-H", "4", "-o", str(tmp_path / "out"), "--no-report"]
+    first = ["forecast", str(write_keys(tmp_path / "a.csv", range(30))), *words]
+    update = ["update", str(tmp_path / "out"), str(write_keys(tmp_path / "b.csv", range(30, 50))), "--no-report"]
+    for command in (first, update):
+        before = {file.name: file.read_bytes() for file in (tmp_path / "out").glob("[!.]*")}
+        for name in ("write_parquet", "sink_parquet"):
+            with monkeypatch.context() as patch:
+                frame = pl.DataFrame if name == "write_parquet" else pl.LazyFrame
+                patch.setattr(frame, name, fill_disk)
+                assert run(command) == 1
+            error = capsys.readouterr().err.splitlines()[-1]
+            assert error.endswith("out: the disk is full; make room, then give the same command again")
+            assert {file.name: file.read_bytes() for file in (tmp_path / "out").glob("[!.]*")} == before
+        assert run(command) == 0
+    assert forecast(write_keys(tmp_path / "all.csv", range(50)), tmp_path / "whole") == 0
+    assert_same(tmp_path / "out", tmp_path / "whole")
+
+
+def fill_disk(*_, **__):
+    raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parts": [3]}, {"shards": {}}, {"shards": [{"name": "models-000000.undrift"}]}, {"events": [{"kind": "x"}]},
+        {"events": [{"kind": "error grew", "row": "1", "feature": None, "sentence": "s"}]}, {"files": {"keys": "no"}},
+        {"plan": {"names": [], "time": None, "clock": "iso", "spacing": 0, "texts": 3}},
+    ],
+)  # fmt: skip
+def test_a_forged_state_of_keys_is_one_sentence(tmp_path, change, capsys):
+    out, file = tmp_path / "out", write_keys(tmp_path / "a.csv", range(80))
+    assert forecast(file, out) == 0
+    edit_state(out / "run.json", **change)
+    capsys.readouterr()
+    for command in (["update", str(out), str(write_keys(tmp_path / "b.csv", range(70, 80)))], ["certify", str(out)]):
+        code = run(command)
+        (sentence, *more) = capsys.readouterr().err.splitlines()
+        assert code in (2, 3)
+        assert not more
+        assert str(out) in sentence

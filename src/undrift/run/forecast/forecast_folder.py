@@ -35,6 +35,7 @@ from typing import Any
 from undrift._internal.folder import Folder, regular_file
 from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.events import Event
 from undrift.forecast import Forecaster
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.ledger import require_ledger
@@ -100,6 +101,13 @@ class ForecastFolder:
                 raise TypeError(f"'journal' is {type(link).__name__}")
             if not all(isinstance(name, str) for name in name_files(state)):
                 raise TypeError("'files' must hold names")
+            if not isinstance(state.get("shards", []), list):
+                raise TypeError("'shards' must be a list")
+            if not all(type(one["passes"]) is int for one in state.get("shards", ())):
+                raise TypeError("'passes' must be numbers")
+            for event in map(Event.from_dict, state.get("events", ())):
+                if type(event.row) is not int or not isinstance(event.sentence, str):
+                    raise TypeError("'events' must hold rows and sentences")
             if self.read_plan(state) is not None and not state["settings"]["target"]:
                 raise ValueError("'target' is empty")
         return state
