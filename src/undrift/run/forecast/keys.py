@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 from undrift import kernels, store
 from undrift._internal.folder import regular_file
 from undrift._internal.state_file import explain_damage
-from undrift.errors import InputError, LearnedBeforeError, ModelFileError
+from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster, forecast_file
 from undrift.learners.serializable import warn_if_level_differs
-from undrift.run.forecast.columns import ForecastSource, settle_target
-from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
+from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.panel import KeyCells, key_panel, read_key_cells
-from undrift.run.forecast.play import Log, begin_state, event_sentence
+from undrift.run.forecast.play import FilePass, Log, begin_folder, event_sentence, update_folder
 from undrift.run.forecast.recorder import SeriesRecord, as_next_csv, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
-from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
+from undrift.run.ledger import LedgerEntry
 from undrift.run.tables import write_parquet
-from undrift.stream.extras import log_sentence, polars
+from undrift.stream.extras import polars
 from undrift.stream.settings import ForecastSettings
 
 COMMIT_SECONDS = 30.0
@@ -66,37 +65,11 @@ def forecast_keys(
     path: str, out: str | Path, settings: ForecastSettings, *, force: bool = False, resume: bool = False,
     log: Log | None = None, report: RenderKeys | None = None,
 ) -> KeysResult:  # fmt: skip
-    """Forecast every key of a file by a forecaster of its own, and leave all that in the folder `out`.
+    """Forecast every key of a file by a forecaster of its own, as `forecast_file`.
 
-    Parameters
-    ----------
-    path
-        A CSV or JSON (packed or not), Excel or Parquet file with a row for each key and time.
-    out
-        Folder of the forecasts.
-    settings
-        What to forecast, with `key`.
-    force
-        Replace forecasts that are there.
-    resume
-        Go on with a pass over this very file that was killed.
-    log
-        Called with sentences for the user.
-    report
-        Writes the report.
+    With `resume`, go on with a pass over this very file that was killed.
     """
-    settings = settle_target(path, settings, log or log_sentence)
-    source, folder = ForecastSource(path, settings), ForecastFolder(out)
-    with folder.hold_lock():
-        digest = source.digest()
-        if resume and folder.exists:
-            state = folder.read_state()
-            if ForecastSettings.from_dict(state["settings"]) != settings:
-                raise InputError(f"{out}: it was begun with other options; repeat them, or begin anew with --force")
-        else:
-            require_free(folder, force=force)
-            state = begin_state(settings) | {"passes": 0, "files": {}, "shards": [], "parts": []}
-        return _learn(folder, state, source, digest, log or log_sentence, report)
+    return begin_folder(path, out, settings, _learn, force=force, resume=resume, log=log, report=report)
 
 
 def has_keys(out: str | Path) -> bool:
@@ -106,45 +79,28 @@ def has_keys(out: str | Path) -> bool:
 
 def update_keys(out: str | Path, path: str, *, log: Log | None = None, report: RenderKeys | None = None) -> KeysResult:
     """Learn the new rows of a file, new keys among them; forecasts are those of one long file."""
-    folder = ForecastFolder(out)
-    with folder.hold_lock():
-        state = folder.read_state()
-        folder.adopt_files(state)
-        source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
-        digest = source.digest()
-        if was_learned([one for one in state["learned"] if one["done"]], digest):
-            raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
-        return _learn(folder, state, source, digest, log or log_sentence, report)
+    return update_folder(ForecastFolder(out), path, _learn, log=log, report=report)
 
 
-def _learn(
-    folder: ForecastFolder, state: dict[str, Any], source: ForecastSource, digest: str | None, log: Log,
-    report: RenderKeys | None,
-) -> KeysResult:  # fmt: skip
+def _learn(work: FilePass) -> KeysResult:
     """Learn a file shard by shard, committing now and then."""
-    settings, learned = ForecastSettings.from_dict(state["settings"]), state["learned"]
-    unfinished = next((one for one in learned if not one["done"]), None)
-    if unfinished is not None and unfinished["sha256"] != digest:
-        raise InputError(f"{folder.path}: {unfinished['path']} was not finished; give that file again first")
-    plan = folder.read_plan(state)
-    cells, entry = read_key_cells(source, settings, plan), unfinished
+    folder, state, settings, source, log = work
+    entry = next((one for one in state["learned"] if not one["done"]), None)
+    if entry is not None and entry["sha256"] != source.digest():
+        raise InputError(f"{folder.path}: {entry['path']} was not finished; give that file again first")
+    cells = read_key_cells(source, settings, folder.read_plan(state))
     if entry is None:
-        grown, by = find_grown(learned, source), "update" if learned else "forecast"
-        entry = make_entry(source, by) if grown is None else extend_entry(learned[grown], source, by)
-        entry |= {"whole": cells.plan.time is None and grown is not None, "done": False}
+        entry, grown = work.begin_entry()
+        entry |= {"whole": cells.plan.time is None and grown, "done": False}
         entry["before"] = [entry["rows"], entry["skipped"], len(state.get("events", ()))]
-        put_entry(learned, grown, entry)
-        state["passes"] += 1
         for note in cells.notes:
             log(note)
         state |= {"plan": {**cells.plan.as_dict(), "names": []}, "notes": [*state["notes"], *cells.notes]}
-    work = _KeyPass(folder, state, settings, cells, entry, log)
-    for shard in range(work.shards):
-        work.learn_shard(shard)
-    result = work.finish()
-    if report is not None:
-        folder.put_report(lambda path: report(result, path))
-    return result
+        state |= {"files": {}, "shards": [], "parts": []} | state | {"passes": state.get("passes", 0) + 1}
+    learned = _KeyPass(folder, state, settings, cells, entry, log)
+    for shard in range(learned.shards):
+        learned.learn_shard(shard)
+    return learned.finish()
 
 
 class _KeyPass:
