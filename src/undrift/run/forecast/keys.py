@@ -240,15 +240,19 @@ def _schema() -> dict[str, Any]:
 def rank_keys(keys: Any) -> Any:
     """Return the table of keys, the worst first: by our squared errors over those of the better naive forecast."""
     pl = polars("keys")
-    found = keys.with_columns(mse_best_naive=pl.min_horizontal("mse_last_time", "mse_last_season"))
+    found = _with_best_naive(keys)
     ratio = pl.when(pl.col("mse_best_naive") > 0.0).then(pl.col("mse") / pl.col("mse_best_naive"))
     return found.with_columns(ratio=ratio).sort("ratio", descending=True, nulls_last=True, maintain_order=True)
+
+
+def _with_best_naive(keys: Any) -> Any:
+    return keys.with_columns(mse_best_naive=polars("keys").min_horizontal("mse_last_time", "mse_last_season"))
 
 
 def summarize_keys(keys: Any) -> dict[str, Any]:
     """Return what a reader wants to know of all keys together: how often and how far naive forecasts were beaten."""
     pl = polars("keys")
-    seen = rank_keys(keys).filter(pl.col("judged") > 0)
+    seen = _with_best_naive(keys).filter(pl.col("judged") > 0)
     found: dict[str, Any] = {"keys": len(keys), "rows": int(keys["rows"].sum()), "judged_keys": len(seen)}
     for name in ("best_naive", "last_time", "last_season"):
         against = seen.filter(pl.col(f"mse_{name}") > 0.0)

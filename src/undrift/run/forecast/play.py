@@ -134,7 +134,7 @@ def update_folder(
         digest = source.digest()
         if state.get("journal"):
             raise InputError(f"{folder.path}: a service has begun meanwhile; end it, then give the same command again")
-        if was_learned(_finished(state), digest):
+        if was_learned(_finished_entries(state), digest):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         return _learn(FilePass(folder, state, settings, source, log or log_sentence), learn, report)
 
@@ -146,7 +146,7 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
         return None
     state = folder.read_state()
     digest = ForecastSource(path, ForecastSettings.from_dict(state["settings"])).digest()
-    return state if was_learned(_finished(state), digest) else None
+    return state if was_learned(_finished_entries(state), digest) else None
 
 
 def event_sentence(event: Event) -> str:
@@ -154,7 +154,7 @@ def event_sentence(event: Event) -> str:
     return f"row {event.row:,}{'' if event.key is None else f' of {event.key:.60}'}: {event.sentence}"
 
 
-def _finished(state: dict[str, Any]) -> list[LedgerEntry]:
+def _finished_entries(state: dict[str, Any]) -> list[LedgerEntry]:
     """Return the files that were learned to the end."""
     return [one for one in state["learned"] if one.get("done", True)]
 
