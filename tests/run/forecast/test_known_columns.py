@@ -8,6 +8,7 @@ from tests.run.forecast.test_forecast_files import assert_same, hours, state
 from tests.run.forecast.test_keys import assert_same as assert_same_keys
 from undrift.cli.app import run
 from undrift.errors import DataError
+from undrift.run.forecast import recorder
 from undrift.run.forecast.known_columns import KnownColumns
 from undrift.stream.settings import ForecastSettings
 
@@ -44,9 +45,12 @@ def play(tmp_path, name, lines, cuts, *options, ahead=HORIZON, keys=1):
 
 @pytest.mark.parametrize("texts", [2, 3, 20, 21, 30])
 @pytest.mark.parametrize("options", [[], ["--missing", "indicators"]])
-def test_texts_that_come_up_in_later_files_give_the_bits_of_one_file(tmp_path, texts, options):
+def test_texts_that_come_up_in_later_files_give_the_bits_of_one_file(tmp_path, texts, options, monkeypatch):
     lines = make_lines(texts)
     whole = play(tmp_path, "whole", lines, [], *options)
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "BLOCK_NUMBERS", 700)  # a few rows at a time
+        assert_same(play(tmp_path, "blocks", lines, [], *options), whole)
     for name, cuts in (("two", [40]), ("hole", [60]), ("days", list(range(10, ROWS, 10)))):
         assert_same(play(tmp_path, name, lines, cuts, *options), whole)
 

@@ -30,6 +30,8 @@ from undrift.stream.settings import ForecastSettings
 
 BETWEEN_ALARMS = 5000.0
 """Rows between two false alarms of all series together, at least, on average; of keys, rows of all of them."""
+BLOCK_NUMBERS = 4_000_000
+"""Numbers that are known in advance of the rows that are learned at once."""
 MOST_WATCHED = 200
 """Series that are watched together."""
 
@@ -142,23 +144,27 @@ class SeriesRecord:
     def play(self, panel: Panel, origin: RowOrigin, scores: StepScores | None = None) -> PlayedPanel:
         """Learn the rows of a panel; with `scores`, judge row by row what was forecast of them."""
         model, settings, first = self.model, self.settings, self.model.rows
-        known = self.known.windows(origin, panel.known, panel.texts, panel.values) if settings.known else None
-        before = self._last_forecast() if self.watches else None
-        parts = [slice(i, i + 1) for i in range(len(panel.values))] if scores is not None else [slice(None)]
-        traces = []
-        for rows in parts:
-            trace = model.play(
-                panel.values[rows],
-                known=None if known is None else known[rows],
-                times=None if panel.times is None else instants(panel.times[rows]),
-                candidates=panel.own[rows] if settings.candidate else None,
-                quantiles=settings.quantiles,
-            )
-            traces.append(trace)
-            if scores is not None:
-                seen = trace.known[0, 0]
-                said = Forecast(trace.yhat[0, 0], trace.lower[0, 0], trace.upper[0, 0]) if seen else None
-                scores.observe(float(panel.values[rows.start, 0]), said, model.naive_forecasts()[0] if seen else None)
+        before, traces = self._last_forecast() if self.watches else None, list[ForecastTrace]()
+        size = max(1, BLOCK_NUMBERS // ((settings.horizon + 1) * max(1, self.known.width)))
+        for a in range(0, len(panel.values), size):
+            y, known = panel.values[a : a + size], None
+            if settings.known:  # what is known of the next steps, for one block of rows at a time
+                cells = panel.known[a : a + len(y) + settings.horizon]
+                known = self.known.windows(origin, cells, panel.texts, y)
+            for rows in [slice(i, i + 1) for i in range(len(y))] if scores is not None else [slice(0, len(y))]:
+                there = slice(a + rows.start, a + rows.stop)
+                trace = model.play(
+                    y[rows],
+                    known=None if known is None else known[rows],
+                    times=None if panel.times is None else instants(panel.times[there]),
+                    candidates=panel.own[there] if settings.candidate else None,
+                    quantiles=settings.quantiles,
+                )
+                traces.append(trace)
+                if scores is not None:
+                    seen = trace.known[0, 0]
+                    said = Forecast(trace.yhat[0, 0], trace.lower[0, 0], trace.upper[0, 0]) if seen else None
+                    scores.observe(float(y[rows][0, 0]), said, model.naive_forecasts()[0] if seen else None)
         whole = _join_traces(traces) if traces else _no_trace(panel, settings)
         events = self._look(panel, first, whole, before) if self.watches else []
         kept = np.flatnonzero((first + np.arange(len(panel.values))) % settings.every == 0)
