@@ -30,6 +30,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from undrift._internal.folder import Folder, regular_file
@@ -53,6 +54,7 @@ NAMES = (
 )
 
 
+NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 LATEST = 10**11
 """Seconds since 1970 of the last time that files may hold, or of the first before 1970."""
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -134,46 +136,43 @@ class ForecastFolder:
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: {name} cannot be read ({str(error).splitlines()[0]:.100})") from None
 
-    def commit(self, state: dict[str, Any], model: Forecaster, tables: dict[str, Any], ahead: bytes) -> dict[str, Any]:
-        """Write model, tables, the next steps as CSV and at last the state that names them; drop what no longer counts.
+    def commit(
+        self, state: dict[str, Any], tables: dict[str, Any], ahead: bytes | None, model: Forecaster | None = None,
+        joined: Mapping[str, Sequence[str]] = NOTHING,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Write tables and at last the state that names them; drop what no longer counts.
 
         A kill between the next steps and the state leaves those of a commit that giving the command again repeats.
-        """
-        number = int(state["commits"]) + 1
-        names = self._write_tables(tables, number)
-        names["model"] = self.files.next_free_name("model-", ".undrift", number)
-        with self.files.new_file(names["model"], durable=False) as path:
-            model.save(path)
-        return self.commit_state({**state, "commits": number, "files": {**names, "next": NEXT}}, ahead)
-
-    def commit_tables(
-        self, state: dict[str, Any], tables: dict[str, Any], ahead: bytes | None, joined: Mapping[str, Sequence[str]]
-    ) -> dict[str, Any]:
-        """Write the tables of many keys and at last the state, which names models and parts written before.
 
         Parameters
         ----------
-        state, tables, ahead
-            As of `commit`; without next steps there is no file of them.
+        state
+            What `run.json` will say; with many keys it names forecasters and parts that were written before.
+        tables
+            Frames by name.
+        ahead
+            The next steps as CSV; None: there are none.
+        model
+            The forecaster of series that are forecast together.
         joined
             Tables that become one file, and the files that they are joined from.
         """
-        number, files = int(state["commits"]) + 1, state["files"]
-        kept = {name: files[name] for name in ("forecasts", "values") if name in files}
-        names = {**kept, **self._write_tables(tables, number), **({} if ahead is None else {"next": NEXT})}
-        for name, parts in joined.items():
+        number, files = int(state["commits"]) + 1, state.get("files", {})
+        names = {name: files[name] for name in ("forecasts", "values") if name in files}
+        for name in (*tables, *joined):
             names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
             with self.files.new_file(names[name], durable=False) as path:
-                join_parquet([regular_file(self.path, part) for part in parts], path)
+                if name in tables:
+                    write_parquet(tables[name], path)
+                else:
+                    join_parquet([regular_file(self.path, part) for part in joined[name]], path)
+        if model is not None:
+            names["model"] = self.files.next_free_name("model-", ".undrift", number)
+            with self.files.new_file(names["model"], durable=False) as path:
+                model.save(path)
+        if ahead is not None:
+            names["next"] = NEXT
         return self.commit_state({**state, "commits": number, "files": names}, ahead)
-
-    def _write_tables(self, tables: dict[str, Any], number: int) -> dict[str, str]:
-        names = {}
-        for name, frame in tables.items():
-            names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
-            with self.files.new_file(names[name], durable=False) as path:
-                write_parquet(frame, path)
-        return names
 
     def commit_state(self, state: dict[str, Any], ahead: bytes | None = None) -> dict[str, Any]:
         """Put the next steps, if there are new ones, and the state in place, and drop files that it does not name."""

@@ -203,7 +203,7 @@ class _KeyPass:
             joined = {name: [*filter(None, [state["files"].get(name)]), *parts] for name, parts in joined.items()}
             state["parts"] = []
         csv = as_next_csv(tables["ahead"]) if ahead else None
-        self.state |= self.folder.commit_tables(state, tables, csv, joined)
+        self.state |= self.folder.commit(state, tables, csv, joined=joined)
         self.last_commit = time.monotonic()
 
     def finish(self) -> KeysResult:

@@ -292,7 +292,7 @@ class ForecastRecorder:
             state["candidates"] = [one._asdict() for one in found]
         timed = bool(seen)
         ahead = next_frame(self.model, state["plan"]["names"], self.rows, settings.quantiles, timed=timed)
-        self.state = folder.commit(state, self.model, tables, as_next_csv(ahead))
+        self.state = folder.commit(state, tables, as_next_csv(ahead), self.model)
         self._blocks = []
         return ForecastCommit(self.state, np.concatenate(seen) if timed else None, whole, scores)
 
