@@ -59,15 +59,8 @@ def forecast(
         page = render_forecast_keys if report else None
         keys = forecast_keys(file, folder, settings, force=force, resume=resume, log=log, report=page)
         return show_keys(keys, report=report, json=json)
-    result = forecast_file(
-        file,
-        folder,
-        settings,
-        force=force,
-        log=log,
-        report=render_forecast if report else None,
-    )
-    return show(result, report=report, json=json)
+    render = render_forecast if report else None
+    return show(forecast_file(file, folder, settings, force=force, log=log, report=render), report=report, json=json)
 
 
 def show(result: ForecastResult, *, report: bool, json: bool) -> int:

@@ -36,7 +36,7 @@ def render_forecast(result: ForecastResult, out: str | os.PathLike[str]) -> Path
     names = result.state["plan"]["names"]
     content = _content(result.state, figures) | {
         "target": join_items(names, 3),
-        "subtitle": f"{plural(len(names), 'series')}, {plural(len(result.values), 'row')}, "
+        "subtitle": f"{len(names):,} series, {plural(len(result.values), 'row')}, "
         f"{plural(result.model.horizon, 'step')} ahead",
         "takeaways": takeaways(result),
         "cards": _cards(result),
