@@ -294,7 +294,9 @@ with open_forecasts(sys.argv[1]) as service:
     place = service.model.rows
     for k in range(0, len(rows), 4):
         some = rows[k : k + 4]
-        learned, repeated = service.learn(some)
+        later = [row for row in rows[k + 4 : k + 10] if "tool" in row]
+        ahead = [{name: row[name] for name in ("when", "tool", "price")} for row in later]
+        learned, repeated = service.learn(some + ahead)
         print(learned, repeated, flush=True)
         service.tend()
 print("ended", writes, flush=True)
@@ -441,3 +443,21 @@ def test_a_series_and_a_known_column_of_one_name_are_not_served(tmp_path):
         open_forecasts(tmp_path / "out"),
     ):
         pass
+
+
+@pytest.fixture(scope="module")
+def killable_known(tmp_path_factory):
+    """The same as `killable`, with columns known in advance, which are sent for the steps to come too."""
+    base, rows = tmp_path_factory.mktemp("killable known"), make_known_rows("hours")
+    folder = forecast_known(base / "first.csv", base / "out", rows, 0, FIRST, alert=True)
+    (base / "rows.json").write_text(json.dumps(rows[FIRST:124]))
+    calm = base / "calm"
+    shutil.copytree(folder, calm)
+    _, writes = serve_and_kill(calm, base / "rows.json", 0)
+    return base, rows, contents(calm), writes
+
+
+@pytest.mark.parametrize("write", [3, 9, 16, 24, 33, 41, 50])
+def test_a_kill_at_a_write_loses_nothing_that_is_known_in_advance(killable_known, tmp_path, write):
+    try_kill(killable_known, tmp_path, write, update=False)
+    try_kill(killable_known, tmp_path, write + 2, update=True)
