@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.helpers import edit_state
 from undrift._internal.state_file import JOURNAL
 from undrift.errors import UndriftError
 from undrift.run import certify_forecasts, forecast_file, update_forecast
@@ -461,3 +462,19 @@ def killable_known(tmp_path_factory):
 def test_a_kill_at_a_write_loses_nothing_that_is_known_in_advance(killable_known, tmp_path, write):
     try_kill(killable_known, tmp_path, write, update=False)
     try_kill(killable_known, tmp_path, write + 2, update=True)
+
+
+@pytest.mark.parametrize("ahead", [[[10**15, ["a", 1.0]]], [[FIRST + 5, ["a"]]], [["soon", ["a", 1.0]]], [[]], 3])
+def test_forged_cells_of_rows_to_come_are_one_sentence(tmp_path, ahead):
+    rows = make_known_rows("untimed")
+    folder = forecast_known(tmp_path / "first.csv", tmp_path / "out", rows, 0, FIRST)
+    edit_state(folder / "run.json", ahead=ahead)
+
+    def serve_a_row():
+        with open_forecasts(folder) as service:
+            service.close = service.journal.close
+            service.learn(rows[FIRST : FIRST + 1])
+
+    with pytest.raises(UndriftError) as refused:
+        serve_a_row()
+    assert "\n" not in str(refused.value)

@@ -174,6 +174,8 @@ def make_later_panel(
     places = np.array([*cells.ahead], np.int64) - first
     if times is not None and len(times):
         places, _ = count_steps(int(times[0]), np.array([*cells.ahead], np.int64), max(plan.spacing, 1))
+    if len(places) and not 0 <= places.min() <= places.max() <= LONGEST_GAP:
+        raise InputError(f"rows to come must be at most {LONGEST_GAP:,} rows ahead; correct their times or numbers")
     known = np.full((max([len(values), *(places + 1)]), len(cells.columns)), np.nan)
     known[: len(values)] = values[:, series:]
     for at, row in zip(places, codes[len(cells.rows) :], strict=True):
