@@ -37,7 +37,7 @@ def refused(says: str, why: str) -> Status:
 
 
 def excluded(says: str, why: str) -> Status:
-    """The host library itself has no place for it, and the path says so; the cell is what its other parts are."""
+    """The host library or the task has no place for it, and the path says so; the cell is what its other parts are."""
     return Status("excluded", says, why)
 
 
@@ -96,7 +96,7 @@ COMMAND = "the command has no option for it"
 FLEET = "fleets predict numbers or two classes"
 KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
 PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
-TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
+LOOKED_BACK = "a value is also what later forecasts look back at, which no weight takes out; empty cells leave it out"
 NUMBERS_ALONE = "serve a fleet of numbers alone"
 
 CELLS: dict[str, dict[str, Cell | None]] = {
@@ -133,8 +133,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "Spark": works,
         "serve": works,
         "serve by key": no_option("weight", "a fleet's records carry no weight"),
-        "forecast": no_option("weight", COMMAND),
-        "forecast by key": no_option("weight", COMMAND),
+        "forecast": refused("--weight is not supported", LOOKED_BACK),
+        "forecast by key": refused("--weight is not supported", LOOKED_BACK),
         "River": works,
         "sklearn": works,
     },
@@ -154,14 +154,14 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve by key": no_option("elapsed", "fleets forget by rows"),
         "forecast": {
             "whole gaps": works,
-            "uneven times": refused(
+            "uneven times": excluded(
                 "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
             ),
             "intervals": works,
         },
         "forecast by key": {
             "whole gaps": works,
-            "uneven times": refused(
+            "uneven times": excluded(
                 "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
             ),
             "intervals": works,
@@ -221,16 +221,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "Spark": works,
         "serve": works,
         "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
-        "forecast": {
-            "two texts": works,
-            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-        },
-        "forecast by key": {
-            "two texts": works,
-            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-        },
+        "forecast": works,
+        "forecast by key": works,
         "River": refused("must be a number, got .* ud.Stream, which takes texts", ARRAYS),
         "sklearn": works,
     },
@@ -248,8 +240,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "Spark": works,
         "serve": works,
         "serve by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
-        "forecast": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
-        "forecast by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": {
             "cells": works,
@@ -292,8 +284,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "Spark": works,
         "serve": works,
         "serve by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
-        "forecast": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
-        "forecast by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -333,7 +325,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
         "serve by key": no_option("certify", "services are not certified"),
         "forecast": works,
-        "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -378,8 +370,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
             ),
             "signal": works,
         },
-        "forecast": no_option("alert", COMMAND),
-        "forecast by key": no_option("alert", COMMAND),
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
