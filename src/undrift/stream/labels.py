@@ -74,7 +74,8 @@ class LabelCode:
         return encode(self.classes, parse_texts(cells, origin.na), lines, origin)
 
     def _encode_two(self, classes: list[str], labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
-        code: dict[str | None, float] = {None: math.nan, **code_of_two(classes)}
+        code: dict[str | None, float] = {None: math.nan}
+        code.update(code_of_two(classes).items())
         for row, label in enumerate(labels):
             if label in code:
                 continue
