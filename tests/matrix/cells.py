@@ -37,7 +37,7 @@ def refused(says: str, why: str) -> Status:
 
 
 def excluded(says: str, why: str) -> Status:
-    """The host library itself has no place for it, and the path says so; the cell is what its other parts are."""
+    """The host library or the task has no place for it, and the path says so; the cell is what its other parts are."""
     return Status("excluded", says, why)
 
 
@@ -92,10 +92,8 @@ PEEKED = works_as(
     "speed light where no value is missing",
 )
 ARRAYS = "River's rows are dictionaries of numbers; `undrift.Stream` learns rows that are dictionaries of any columns"
-COMMAND = "the command has no option for it"
-FLEET = "fleets predict numbers or two classes"
 PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
-TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
+LOOKED_BACK = "a value is also what later forecasts look back at, which no weight takes out; empty cells leave it out"
 
 CELLS: dict[str, dict[str, Cell | None]] = {
     "several classes": {
@@ -109,7 +107,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": refused("proofs cover runs that predict a number or one of two classes", PROOF),
         "fleet": works,
-        "Spark": refused("target 'y' is 2, not -1, 0 or 1", FLEET),
+        "Spark": works,
         "serve": works,
         "serve by key": works,
         "forecast": None,
@@ -128,11 +126,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": refused("proofs cover runs in which every row counts once", PROOF),
         "fleet": works,
-        "Spark": no_argument("weight", "a fleet's records carry no weight"),
+        "Spark": works,
         "serve": works,
         "serve by key": works,
-        "forecast": no_option("weight", COMMAND),
-        "forecast by key": no_option("weight", COMMAND),
+        "forecast": refused("--weight is not supported", LOOKED_BACK),
+        "forecast by key": refused("--weight is not supported", LOOKED_BACK),
         "River": works,
         "sklearn": works,
     },
@@ -147,19 +145,19 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": refused("proofs cover runs in which every row counts once and memories forget by rows", PROOF),
         "fleet": works,
-        "Spark": no_argument("elapsed", "fleets forget by rows"),
+        "Spark": works,
         "serve": works,
         "serve by key": works,
         "forecast": {
             "whole gaps": works,
-            "uneven times": refused(
+            "uneven times": excluded(
                 "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
             ),
             "intervals": works,
         },
         "forecast by key": {
             "whole gaps": works,
-            "uneven times": refused(
+            "uneven times": excluded(
                 "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
             ),
             "intervals": works,
@@ -216,19 +214,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": works,
-        "Spark": no_argument("texts", "a fleet takes columns of numbers; compute them in Spark"),
+        "Spark": works,
         "serve": works,
         "serve by key": works,
-        "forecast": {
-            "two texts": works,
-            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-        },
-        "forecast by key": {
-            "two texts": works,
-            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-        },
+        "forecast": works,
+        "forecast by key": works,
         "River": refused("must be a number, got .* ud.Stream, which takes texts", ARRAYS),
         "sklearn": works,
     },
@@ -246,8 +236,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "Spark": works,
         "serve": works,
         "serve by key": works,
-        "forecast": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
-        "forecast by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": {
             "cells": works,
@@ -268,7 +258,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": works,
-        "Spark": refused("candidates are for single estimators so far", "fleets take no candidates yet"),
+        "Spark": works,
         "serve": works,
         "serve by key": works,
         "forecast": works,
@@ -287,15 +277,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": None,
         "fleet": works,
-        "Spark": {
-            "90%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
-            "80%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
-            "quantiles": no_argument("quantiles", "the rows returned by Spark have no columns for them"),
-        },
+        "Spark": works,
         "serve": works,
         "serve by key": works,
-        "forecast": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
-        "forecast by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -310,7 +296,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": refused("speed max is for single streams", "trees would take megabytes for each key"),
-        "Spark": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "Spark": refused("speed max is for single streams", "trees would take megabytes for each key"),
         "serve": works,
         "serve by key": refused("speed max is for single streams", "trees would take megabytes for each key"),
         "forecast": None,
@@ -331,11 +317,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused(
             "fleets are not certified", "the folder of a fleet keeps no rows to certify; make a run of one key"
         ),
-        "Spark": no_argument("certify", "fleets are not certified"),
+        "Spark": refused("fleets are not certified", "a fleet keeps no rows to certify; certify a stream of one key"),
         "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
         "serve by key": refused("fleets are not certified", "requests cannot be read again"),
         "forecast": works,
-        "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -350,7 +336,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": works,
-        "Spark": no_argument("calendar", "a fleet takes columns of numbers; compute them in Spark"),
+        "Spark": works,
         "serve": works,
         "serve by key": works,
         "forecast": works,
@@ -369,11 +355,14 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": refused("--alert is not supported", "a comparison does not watch the stream"),
         "certify": None,
         "fleet": works,
-        "Spark": no_argument("alert", "fleets report predictions only"),
+        "Spark": refused(
+            "alert= is not for Spark, which puts the rows out",
+            "Spark puts the rows out; filter them there, or give them to `undrift.events.KeyedWatch`",
+        ),
         "serve": works,
         "serve by key": works,
-        "forecast": no_option("alert", COMMAND),
-        "forecast by key": no_option("alert", COMMAND),
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },

@@ -129,13 +129,14 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
     given = ForecastFolder(path)
     with given.hold_lock():
         state = given.read_state()
-        if state["settings"].get("known"):
-            raise InputError(f"{path}: forecasts that need columns known in advance cannot be served yet; use update")
         if state["settings"].get("key"):
             raise InputError(f"{path}: forecasters of many keys cannot be served yet; use update")
         if state["settings"].get("candidate"):
             raise InputError(f"{path}: forecasts beside candidates of your own cannot be served yet; use update")
         served = ServedForecasts(given)
+        both = next((name for name in served.known if name in served.plan.names), None)
+        if both is not None:
+            raise InputError(f"{path}: '{both:.60}' is a series and a column known in advance; rename one of them")
         with open_forecast_journal(given, durable=durable) as journal:
             service = ForecastService(served, journal)
             yield service

@@ -31,6 +31,7 @@ from undrift.stream.keyed.keys_and_orders import (
 )
 from undrift.stream.keyed.orders import TimeColumn, parse_integers
 from undrift.stream.keyed.outputs import ABSENT, Key
+from undrift.stream.labels import UNKNOWN, code_of_two
 
 
 class Fields(NamedTuple):
@@ -373,14 +374,15 @@ class RowReader:
         texts = parse_texts(cells, na)
         if not self.accepted.binary:
             return np.array([math.nan if text is None else 0.0 for text in texts])
-        y = np.full(len(texts), math.nan)
+        y, code = np.full(len(texts), math.nan), code_of_two(self.classes)
         for i, label in enumerate(texts):
             if label is None:
                 continue
-            if not self.classes[0] and label != self.classes[1]:
-                self.classes[0] = label
-            if label in self.classes:
-                y[i] = self.classes.index(label)
+            if UNKNOWN in self.classes and label not in code:
+                self.classes[self.classes.index(UNKNOWN)] = label
+                code = code_of_two(self.classes)
+            if label in code:
+                y[i] = code[label]
             else:
                 named = " nor ".join(repr(one) for one in self.classes)
                 bad.setdefault(i, f"target '{name}' is {label!r:.40}, neither {named}")
