@@ -227,7 +227,7 @@ class Fleet(KeyedStreams):
                     "Fleet: --interval is for numbers, and the target is one of several classes; leave it out"
                 )
             _check_interval(settings.interval)
-        prototype = make_model(asked, schema.task)
+        prototype = make_model(asked, schema.task).without_trees()  # which take megabytes a key
         KeyedStreams.__init__(
             fleet,
             Fields(
