@@ -60,6 +60,8 @@ SERVED = "undrift serve"
 """What the store of a fleet calls the rows of its service."""
 LOADED_BYTES = 256 << 20
 """Memory for the states of keys; others are read again when a row of theirs comes."""
+BYTES_OF_A_STREAM = 50_000
+"""Memory for a key beside its state: its features, last rounds and errors."""
 FEWEST_LOADED = 20
 """Keys in memory, however large their states are."""
 MOST_CHANGED = 2000
@@ -148,7 +150,7 @@ class ServedKeys:
         self._unused = {*unused, *streams.settings.drop}
         self._first_classes = None if streams.classes is None else list(streams.classes)
         self._blank = self.pool.stream(KeyState())  # reads the labels of all keys, unless each has classes of its own
-        state_bytes = 8 * max(1, sum(self.pool.codec.sizes.values()))
+        state_bytes = 8 * sum(self.pool.codec.sizes.values()) + BYTES_OF_A_STREAM
         self.most_loaded = max(FEWEST_LOADED, LOADED_BYTES // state_bytes)
         self.is_moved = False
         """Whether files were learned since the service ended."""
