@@ -164,3 +164,65 @@ def test_a_row_without_its_time_follows_and_misses_the_calendar(tmp_path):
         before = read_plan(tmp_path / "fleet").fleet.info(store["7"])
     assert before.counts == {"ok": FIRST + 2}
     assert isinstance(stream, ud.Stream)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("small")
+def test_services_kills_and_files_in_any_order_learn_each_label_once(tmp_path, seed, monkeypatch):
+    monkeypatch.setattr("undrift.run.service.served_keys.OUTPUTS_PER_COMMIT", 15)
+    rng, folder = np.random.default_rng(seed), tmp_path / "fleet"
+
+    def make_row(key, day):
+        a = float(rng.normal())
+        return {"shop": key, "day": day, "a": a, "sky": f"sky {int(rng.integers(30))}", "y": 2.0 * a + KEYS.index(key)}
+
+    first = write_csv(tmp_path / "first.csv", [make_row(key, day) for day in range(20) for key in KEYS])
+    play_fleet(first, folder, FleetSettings(target="y", key="shop", order="day", lag=(1,), interval=0.9))
+    fleet = read_plan(folder).fleet
+    streams = {key: fleet.stream(state_of(folder, key)) for key in KEYS}
+    days, waiting, learned = dict.fromkeys(KEYS, 20), {}, {}  # id: row and its answer
+    for part in range(8):
+        with open_service(folder) as service:
+            assert {number for number, _ in service.journal.oldest_rows(1000)} == set(waiting)
+            for _ in range(int(rng.integers(1, 8))):
+                key = KEYS[int(rng.integers(len(KEYS)))]
+                rows = [make_row(key, days[key] + i) for i in range(int(rng.integers(1, 3)))]
+                days[key] += len(rows)
+                for row, answer in zip(rows, service.predict([served({0: row}, 0) for row in rows]), strict=True):
+                    own = streams[key].ask({"a": row["a"], "sky": row["sky"]})
+                    assert answer.prediction == own[0]["prediction"]
+                    waiting[answer.id] = row, own
+                told = [number for number in waiting if rng.random() < 0.3]
+                rng.shuffle(told)
+                if told:
+                    assert service.learn([Label(number, waiting[number][0]["y"]) for number in told]) == (
+                        len(told),
+                        0,
+                        0,
+                    )
+                for number in told:
+                    row, own = learned[number] = waiting.pop(number)
+                    streams[row["shop"]].tell(own, row["y"])
+                service.tend()
+            if learned:
+                number = next(iter(learned))
+                assert service.learn([Label(number, 0.0)]) == (0, 1, 0)
+            if rng.random() < 0.5:
+                kill(service)
+        if rng.random() < 0.5:
+            continue
+        brought = [number for number in waiting if rng.random() < 0.5]
+        rows = [waiting[number][0] for number in brought] + [row for row, _ in learned.values()]
+        new = [make_row(key, days[key]) for key in KEYS]
+        done = update_fleet(folder, write_csv(tmp_path / f"{part}.csv", rows + new))
+        assert (done.added, done.labelled, done.skipped) == (len(new), len(brought), len(learned))
+        for number in sorted(brought):
+            row, own = learned[number] = waiting.pop(number)
+            streams[row["shop"]].tell(own, row["y"])
+        for row in new:
+            streams[row["shop"]].play([{name: row[name] for name in ("a", "sky", "y")}])
+            days[row["shop"]] += 1
+    rows = [row for row, _ in waiting.values()]
+    done = update_fleet(folder, write_csv(tmp_path / "last.csv", [*rows, make_row(KEYS[0], 0)]))
+    counts = [row.status for row in done.found.run.all_outputs()]
+    assert counts.count("ok") + counts.count("labelled") == sum(days.values())
