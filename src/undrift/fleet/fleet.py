@@ -19,7 +19,7 @@ from undrift.stream.frames import python_words, read_table
 from undrift.stream.keyed.columns import KeyedColumns, infer_keyed_columns
 from undrift.stream.keyed.keyed_rows import Fields
 from undrift.stream.keyed.keyed_streams import KeyedStreams
-from undrift.stream.keyed.orders import parse_wait
+from undrift.stream.keyed.keys_and_orders import parse_wait
 from undrift.stream.keyed.outputs import Key
 from undrift.stream.keyed.stream_pool import fresh_prototype, take_two_classes
 from undrift.stream.labels import UNKNOWN

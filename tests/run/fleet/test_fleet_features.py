@@ -290,3 +290,12 @@ def test_a_fleet_of_any_speed_is_a_loop_over_keys_without_trees(folder, speed):
     model = ud.OnlineRegressor(speed=speed, trees=False)
     expected = model.play(one.select("price").to_numpy(), one["sales"].to_numpy()).yhat
     assert [float(text) for text in said[1:]] == expected[1:].tolist()
+
+
+def test_the_calendar_alone_is_enough_for_several_classes(folder):
+    frame = frame_of()
+    weekday = np.array(["early", "middle", "late"])[np.arange(len(frame)) // 3 % 7 // 3]
+    frame.select("shop", "day", pl.Series("sales", weekday)).write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--calendar", "-o", "out"]) == 0
+    assert json.loads(Path("out/run.json").read_text())["features"] == Calendar(hours=False).names()
+    assert all(float(row["skill"]) > 0.1 for row in rows_of("out", "keys.csv"))

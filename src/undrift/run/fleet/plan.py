@@ -14,7 +14,7 @@ from undrift.fleet import Fleet
 from undrift.fleet.state_store import STORE_FILE
 from undrift.run.ledger import LedgerEntry, require_ledger
 from undrift.stream.keyed.columns import KeyedColumns
-from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.keys_and_orders import TimeColumn
 from undrift.stream.schema import Schema
 from undrift.stream.settings import FleetSettings
 

@@ -26,7 +26,7 @@ from undrift.run.read.source import Source
 from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns
-from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.keys_and_orders import TimeColumn
 from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.stream.settings import FleetSettings
 

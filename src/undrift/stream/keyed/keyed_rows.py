@@ -20,16 +20,17 @@ from undrift.stream.cells import is_missing as is_missing_cell
 from undrift.stream.first_rows import RowOrigin
 from undrift.stream.keyed.keys_and_orders import (
     MAX_ORDER,
+    TimeColumn,
     UnusableRecord,
     is_missing,
     join_key,
     key_column_values,
+    parse_integers,
     parse_keys,
     parse_order,
     parse_order_column,
     short_repr,
 )
-from undrift.stream.keyed.orders import TimeColumn, parse_integers
 from undrift.stream.keyed.outputs import ABSENT, Key
 from undrift.stream.labels import UNKNOWN, code_of_two
 
