@@ -178,7 +178,7 @@ class DriftRegressor(base.MiniBatchRegressor):
 
         with self._lock.shared:
             known = self.model.rounds > 0
-            yhat = self.model.predict(_fill_frame(self, X, _lagged(self))) if known else np.zeros(len(X))
+            yhat = self.model.predict(_fill_frame(self, X, _lag_values(self))) if known else np.zeros(len(X))
         return pd.Series(yhat, index=X.index)
 
 
@@ -299,7 +299,7 @@ def _has_features(who: object, x: object) -> bool:
     return bool(x)
 
 
-def _lagged(host: DriftRegressor | DriftClassifier) -> Vector:
+def _lag_values(host: DriftRegressor | DriftClassifier) -> Vector:
     """Return the labels that are features of the next row."""
     return (
         np.array([host._last_labels[-lag] for lag in host._lags]) if isinstance(host, DriftRegressor) else np.empty(0)
@@ -314,7 +314,7 @@ def _fill_row(host: DriftRegressor | DriftClassifier, x: Row) -> dict[str, Any]:
     known = host.model.names
     if known is not None and type(x) is dict and x.keys() == set(known):
         return x
-    lagged = dict(zip(_lag_names(host), _lagged(host).tolist(), strict=True))
+    lagged = dict(zip(_lag_names(host), _lag_values(host).tolist(), strict=True))
     return {**dict.fromkeys(known or (), 0.0), **{str(name): value for name, value in x.items()}, **lagged}
 
 

@@ -192,3 +192,55 @@ def test_keys_of_json_are_told_apart_by_their_text(call):
     assert call("fleet", "pumps.ndjson", "--key", "pump", "--target", "heat", "-o", "out", "--no-report")[0] == 0
     told = list(csv.DictReader(Path("out/predictions.csv").read_text().splitlines()))
     assert sorted(row["key"] for row in told) == ["", "", "1", "1", "1", "1", str(2**60), "True"]
+
+
+def test_several_classes_are_labels_with_a_probability_each_and_a_report(call):
+    frame = pumps(100)
+    level = frame["heat"].to_numpy()
+    frame = frame.with_columns(heat=pl.Series(np.array(["cold", "warm", "hot"])[np.digitize(level, [-0.5, 0.5])]))
+    frame.write_csv("pumps.csv")
+    code, out, _ = call("fleet", "pumps.csv", *OPTIONS, "--json")
+    found = json.loads(out)
+    assert (code, found["task"], sorted(found["classes"])) == (0, "multiclass", ["cold", "hot", "warm"])
+    rows = list(csv.DictReader(Path("pumps-fleet/predictions.csv").read_text().splitlines()))
+    own = [row for row in rows if row["key"] == "p1"]
+    stream = ud.Stream("heat", features=["load", "speed"], task="multiclass", speed="light")
+    stream.infer(frame)
+    answers = stream.play(frame.filter(pl.col("pump") == "p1"))
+    assert [row["prediction"] for row in own] == [label or "" for label in answers.labels]
+    for name, p in zip([f"p({label})" for label in answers.classes], answers.probabilities.T, strict=True):
+        assert [row[name] for row in own] == ["" if x != x else repr(x) for x in p.tolist()]
+    keys = {row["key"]: row for row in csv.DictReader(Path("pumps-fleet/keys.csv").read_text().splitlines())}
+    known = [(row, row["target"]) for row in own[1:]]
+    losses = [-np.log(float(row[f"p({label})"]) if row[f"p({label})"] else _left_over(row)) for row, label in known]
+    assert float(keys["p1"]["log_loss"]) == pytest.approx(np.mean(losses), rel=1e-9)
+    assert float(keys["p1"]["skill"]) > 0.2 > float(keys["p4"]["skill"])
+    page = Path("pumps-fleet/report.html").read_text(encoding="utf-8")
+    assert "predicting one of several classes" in page
+    assert "whether the likeliest class came" in page
+
+
+def _left_over(row):
+    """The probability that is left for a class which was not seen yet."""
+    return 1.0 - sum(float(p) for name, p in row.items() if name.startswith("p(") and p)
+
+
+def test_alerts_are_in_the_folder_the_report_and_the_exit_code(call):
+    frame = pumps(400).with_columns(
+        heat=pl.when((pl.col("pump") == "p2") & (pl.col("n") > 300)).then(pl.col("n") ** 2).otherwise(pl.col("heat"))
+    )
+    frame.filter(pl.col("n") < 290).write_csv("first.csv")
+    frame.write_csv("all.csv")
+    assert call("fleet", "first.csv", *OPTIONS, "--alert", "-o", "out")[0] == 0
+    assert json.loads(Path("out/run.json").read_text())["events"] == []
+    assert "stayed what they were" in Path("out/report.html").read_text(encoding="utf-8")
+    code, out, _ = call("update", "out", "all.csv", "--json")
+    events = json.loads(out)["events"]
+    assert code == 6
+    assert {event["key"] for event in events} == {"p2"}
+    rows = list(csv.DictReader(Path("out/predictions.csv").read_text().splitlines()))
+    at = rows[events[0]["row"] - 1]
+    assert (at["key"], 300 < int(at["order"]) < 330) == ("p2", True)
+    assert events == json.loads(Path("out/run.json").read_text())["events"]
+    assert events[0]["sentence"] in Path("out/report.html").read_text(encoding="utf-8").replace("&#39;", "'")
+    assert call("fleet", "all.csv", *OPTIONS, "--alert", "-o", "whole", "--no-report")[0] == 6

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from undrift.errors import InputError
-from undrift.stream.keyed.orders import parse_wait
+from undrift.stream.keyed.keys_and_orders import parse_wait
 
 LARGE = [1_800_000_000_000_000_001 + k for k in range(4)]
 """Neighbours that are one number to a float."""

@@ -42,7 +42,7 @@ def test_predict_says_where_fleets_and_forecasts_have_their_predictions(call):
     assert call("update", "s-fleet", "new.csv", "--no-report", "-q")[0] == 0
     last = Path("s-fleet/predictions.csv").read_text().splitlines()[-2:]
     assert [line.split(",")[0] for line in last] == ["a", "b"]
-    for folder, name in (("one", "next.csv"), ("many", "next.parquet")):
+    for folder, name in (("one", "next.csv"), ("many", "next.csv")):
         assert call("predict", folder, "new.csv") == (
             2,
             "",

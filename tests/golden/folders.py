@@ -217,7 +217,7 @@ def use_forecast_keys(place: Path) -> dict[str, Any]:
 
     def read_next() -> dict[str, Any]:
         state = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return pl.read_parquet(folder / state["files"]["next"]).to_dict(as_series=False)
+        return pl.read_parquet(folder / state["files"]["ahead"]).to_dict(as_series=False)
 
     before = read_next()
     update_keys(folder, str(place / "next.csv"))

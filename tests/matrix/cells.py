@@ -37,7 +37,7 @@ def refused(says: str, why: str) -> Status:
 
 
 def excluded(says: str, why: str) -> Status:
-    """The host library itself has no place for it, and the path says so; the cell is what its other parts are."""
+    """The host library or the task has no place for it, and the path says so; the cell is what its other parts are."""
     return Status("excluded", says, why)
 
 
@@ -92,12 +92,8 @@ PEEKED = works_as(
     "speed light where no value is missing",
 )
 ARRAYS = "River's rows are dictionaries of numbers; `undrift.Stream` learns rows that are dictionaries of any columns"
-COMMAND = "the command has no option for it"
-FLEET = "fleets predict numbers or two classes"
-KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
 PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
-TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
-NUMBERS_ALONE = "serve a fleet of numbers alone"
+LOOKED_BACK = "a value is also what later forecasts look back at, which no weight takes out; empty cells leave it out"
 
 CELLS: dict[str, dict[str, Cell | None]] = {
     "several classes": {
@@ -111,9 +107,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": refused("proofs cover runs that predict a number or one of two classes", PROOF),
         "fleet": works,
-        "Spark": refused("target 'y' is 2, not -1, 0 or 1", FLEET),
+        "Spark": works,
         "serve": works,
-        "serve by key": refused("has several classes .* where a fleet takes two", FLEET),
+        "serve by key": works,
         "forecast": None,
         "forecast by key": None,
         "River": {"labels in time": works, "late labels": PEEKED, "late labels at speed light": works},
@@ -130,11 +126,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": refused("proofs cover runs in which every row counts once", PROOF),
         "fleet": works,
-        "Spark": no_argument("weight", "a fleet's records carry no weight"),
+        "Spark": works,
         "serve": works,
-        "serve by key": no_option("weight", "a fleet's records carry no weight"),
-        "forecast": no_option("weight", COMMAND),
-        "forecast by key": no_option("weight", COMMAND),
+        "serve by key": works,
+        "forecast": refused("--weight is not supported", LOOKED_BACK),
+        "forecast by key": refused("--weight is not supported", LOOKED_BACK),
         "River": works,
         "sklearn": works,
     },
@@ -149,19 +145,19 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": refused("proofs cover runs in which every row counts once and memories forget by rows", PROOF),
         "fleet": works,
-        "Spark": no_argument("elapsed", "fleets forget by rows"),
+        "Spark": works,
         "serve": works,
-        "serve by key": no_option("elapsed", "fleets forget by rows"),
+        "serve by key": works,
         "forecast": {
             "whole gaps": works,
-            "uneven times": refused(
+            "uneven times": excluded(
                 "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
             ),
             "intervals": works,
         },
         "forecast by key": {
             "whole gaps": works,
-            "uneven times": refused(
+            "uneven times": excluded(
                 "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
             ),
             "intervals": works,
@@ -201,7 +197,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": works,
         "Spark": works,
         "serve": works,
-        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": works,
@@ -218,19 +214,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": works,
-        "Spark": no_argument("texts", "a fleet takes columns of numbers; compute them in Spark"),
+        "Spark": works,
         "serve": works,
-        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
-        "forecast": {
-            "two texts": works,
-            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-        },
-        "forecast by key": {
-            "two texts": works,
-            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
-        },
+        "serve by key": works,
+        "forecast": works,
+        "forecast by key": works,
         "River": refused("must be a number, got .* ud.Stream, which takes texts", ARRAYS),
         "sklearn": works,
     },
@@ -247,9 +235,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": works,
         "Spark": works,
         "serve": works,
-        "serve by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
-        "forecast": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
-        "forecast by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "serve by key": works,
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": {
             "cells": works,
@@ -270,9 +258,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": works,
-        "Spark": refused("candidates are for single estimators so far", "fleets take no candidates yet"),
+        "Spark": works,
         "serve": works,
-        "serve by key": no_option("candidate", "fleets take no candidates yet"),
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": works,
@@ -289,15 +277,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": None,
         "fleet": works,
-        "Spark": {
-            "90%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
-            "80%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
-            "quantiles": no_argument("quantiles", "the rows returned by Spark have no columns for them"),
-        },
+        "Spark": works,
         "serve": works,
-        "serve by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
-        "forecast": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
-        "forecast by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "serve by key": works,
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -312,9 +296,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": refused("speed max is for single streams", "trees would take megabytes for each key"),
-        "Spark": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "Spark": refused("speed max is for single streams", "trees would take megabytes for each key"),
         "serve": works,
-        "serve by key": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "serve by key": refused("speed max is for single streams", "trees would take megabytes for each key"),
         "forecast": None,
         "forecast by key": None,
         "River": works,
@@ -333,11 +317,11 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": refused(
             "fleets are not certified", "the folder of a fleet keeps no rows to certify; make a run of one key"
         ),
-        "Spark": no_argument("certify", "fleets are not certified"),
+        "Spark": refused("fleets are not certified", "a fleet keeps no rows to certify; certify a stream of one key"),
         "serve": refused("its rows came one by one", "rows of requests cannot be read again"),
-        "serve by key": no_option("certify", "services are not certified"),
+        "serve by key": refused("fleets are not certified", "requests cannot be read again"),
         "forecast": works,
-        "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -352,9 +336,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "compare": works,
         "certify": works,
         "fleet": works,
-        "Spark": no_argument("calendar", "a fleet takes columns of numbers; compute them in Spark"),
+        "Spark": works,
         "serve": works,
-        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": refused(r"must be a number, got a datetime; .* ud.Stream\(..., calendar=True\)", ARRAYS),
@@ -370,17 +354,15 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "predict": None,
         "compare": refused("--alert is not supported", "a comparison does not watch the stream"),
         "certify": None,
-        "fleet": no_option("alert", COMMAND),
-        "Spark": no_argument("alert", "fleets report predictions only"),
+        "fleet": works,
+        "Spark": refused(
+            "alert= is not for Spark, which puts the rows out",
+            "Spark puts the rows out; filter them there, or give them to `undrift.events.KeyedWatch`",
+        ),
         "serve": works,
-        "serve by key": {
-            "events": differs(
-                "coverage of intervals alone", "for each key, only the coverage of its intervals is watched"
-            ),
-            "signal": works,
-        },
-        "forecast": no_option("alert", COMMAND),
-        "forecast by key": no_option("alert", COMMAND),
+        "serve by key": works,
+        "forecast": works,
+        "forecast by key": works,
         "River": works,
         "sklearn": works,
     },
@@ -397,13 +379,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "fleet": works,
         "Spark": works,
         "serve": works,
-        "serve by key": {
-            "restart": works,
-            "update after a service": refused(
-                "its service has learned labels since, without which this would go on",
-                "the models of a fleet do not learn from its service yet",
-            ),
-        },
+        "serve by key": works,
         "forecast": works,
         "forecast by key": works,
         "River": works,

@@ -63,7 +63,14 @@ def test_leaving_the_feature_out_would_be_noticed(feature):
 
 @pytest.mark.parametrize(
     ("feature", "part"),
-    [("elapsed", "whole gaps"), ("calendar", ""), ("candidates", "a run"), ("missing values", "cells")],
+    [
+        ("elapsed", "whole gaps"),
+        ("calendar", ""),
+        ("candidates", "a run"),
+        ("missing values", "cells"),
+        ("missing values", "indicators"),
+        *(("many texts", part) for part in FEATURES["many texts"]),
+    ],
 )
 def test_leaving_the_feature_out_of_forecasts_would_be_noticed(feature, part):
     scenario = make_scenario(feature, part)

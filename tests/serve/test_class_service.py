@@ -7,7 +7,7 @@ import pytest
 import undrift as ud
 from tests.serve.server_process import running_server
 from tests.serve.waiting_rows import model_with_rows
-from undrift.errors import DataError, InputError
+from undrift.errors import DataError
 from undrift.online import Table
 from undrift.run import Settings, play_file
 from undrift.run.service.begin import stream_around
@@ -114,9 +114,6 @@ def test_wrong_labels_are_refused_with_a_sentence_and_change_nothing(tmp_path):
         assert model_with_rows(service).rounds == model.rounds
         assert service.waiting == 1
         service.learn([Label(one.id, "x")])
-    words = "a model of several classes cannot be served by key"
-    with pytest.raises(InputError, match=words), open_service(tmp_path / "m.undrift", key="shop"):
-        pass
 
 
 def test_clients_and_the_page_see_classes(tmp_path, browser):

@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.helpers import edit_state
 from undrift._internal.state_file import JOURNAL
 from undrift.errors import UndriftError
 from undrift.run import certify_forecasts, forecast_file, update_forecast
@@ -294,7 +295,9 @@ with open_forecasts(sys.argv[1]) as service:
     place = service.model.rows
     for k in range(0, len(rows), 4):
         some = rows[k : k + 4]
-        learned, repeated = service.learn(some)
+        later = [row for row in rows[k + 4 : k + 10] if "tool" in row]
+        ahead = [{name: row[name] for name in ("when", "tool", "price")} for row in later]
+        learned, repeated = service.learn(some + ahead)
         print(learned, repeated, flush=True)
         service.tend()
 print("ended", writes, flush=True)
@@ -356,3 +359,122 @@ def test_a_kill_at_a_write_loses_nothing_and_repeats_nothing(killable, tmp_path,
 def test_a_kill_at_any_write_loses_nothing_and_repeats_nothing(killable, tmp_path):
     for write in range(1, killable[3] + 1):
         try_kill(killable, tmp_path, write, update=write % 2 == 0)
+
+
+def make_known_rows(kind):
+    """The rows of `make_rows`, with columns known in advance: texts, of which new ones come up, and numbers."""
+    rng = np.random.default_rng(1)
+    names = np.array([f"tool {k}" for k in range(30)])[np.minimum(rng.integers(0, 30, ROWS), np.arange(ROWS) // 4)]
+    rows = make_rows(kind)
+    for k, row in enumerate(rows):
+        row["tool"] = None if k in (50, 110) else str(names[k])
+        row["price"] = None if k in (100, 111) else float(rng.normal())
+    return rows
+
+
+def known_cells(row):
+    return {name: row[name] for name in ("when", "tool", "price") if name in row}
+
+
+def forecast_known(path, folder, rows, begin, end, **options):
+    """Forecast some rows of a file that goes on with all rows to come, which have no values yet."""
+    series = [name for name in rows[0] if name in ("load", "wind")]
+    cells = rows[begin:end] + [{**row, **dict.fromkeys(series)} for row in rows[end:]]
+    settings = ForecastSettings(
+        target=tuple(series), time="when" if "when" in rows[0] else None, horizon=6, known=("tool", "price"), **options
+    )
+    if begin:
+        update_forecast(folder, write_csv(path, cells))
+    else:
+        forecast_file(write_csv(path, cells), folder, settings)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["hours", "untimed", "months"])
+@pytest.mark.parametrize("options", [{}, {"missing": "indicators", "alert": True, "quantiles": (0.1,)}])
+def test_rows_with_columns_known_in_advance_are_one_long_run(tmp_path, kind, options, monkeypatch):
+    monkeypatch.setattr(served_forecasts, "ROWS_PER_COMMIT", 7)
+    monkeypatch.setattr(served_forecasts, "LEAST_REST", 0.0)
+    rows = make_known_rows(kind)
+    expected = contents(forecast_known(tmp_path / "whole.csv", tmp_path / "whole", rows, 0, len(rows), **options))
+    folder = forecast_known(tmp_path / "first.csv", tmp_path / "out", rows, 0, FIRST, **options)
+    for begin, end in ((FIRST, 115), (115, SERVED)):
+        with open_forecasts(folder) as service:
+            for k in range(begin, end, 3):
+                last = min(k + 3, end)
+                sent = rows[k:last] + [known_cells(row) for row in rows[last : last + 12]]
+                assert service.learn(sent) == (last - k, 0)
+                service.tend()
+            if end == 115:
+                service.close = service.journal.close  # as a kill leaves it
+    forecast_known(tmp_path / "rest.csv", folder, rows, SERVED, len(rows))
+    same(contents(folder), expected)
+
+
+def test_rows_to_come_are_kept_until_they_come(tmp_path):
+    rows = make_known_rows("hours")
+    folders = [forecast_known(tmp_path / f"{k}.csv", tmp_path / f"{k}", rows, 0, FIRST) for k in range(2)]
+    with open_forecasts(folders[0]) as service:
+        for k in range(FIRST, 110):
+            service.learn([rows[k], *(known_cells(row) for row in rows[k + 1 : k + 12])])
+    with open_forecasts(folders[1]) as service:
+        service.learn([known_cells(row) for row in rows[FIRST : FIRST + 30]])
+        service.close = service.journal.close
+    with open_forecasts(folders[1]) as service:
+        service.learn([{name: cell for name, cell in row.items() if name != "tool"} for row in rows[FIRST:105]])
+    with open_forecasts(folders[1]) as service:
+        for row in rows[105:110]:
+            service.learn([row])
+        with pytest.raises(UndriftError, match="rows to come, with columns known in advance alone, must follow those"):
+            service.learn([known_cells(rows[110]), rows[111]])
+        with pytest.raises(UndriftError, match="'tool' must be a text, or null, got 3"):
+            service.learn([{**rows[110], "tool": 3}])
+        with pytest.raises(UndriftError, match="'price' must be a number of at most"):
+            service.learn([{**rows[110], "price": "high"}])
+    same(contents(folders[1]), contents(folders[0]))
+
+
+def test_a_series_and_a_known_column_of_one_name_are_not_served(tmp_path):
+    lines = [f"2024-01-{d:02d},{s},{d},{d % 3}" for d in range(1, 20) for s in ("a", "promo")]
+    (tmp_path / "a.csv").write_text("\n".join(["time,shop,value,promo", *lines]) + "\n")
+    settings = ForecastSettings(target=("value",), series="shop", known=("promo",), horizon=2)
+    forecast_file(str(tmp_path / "a.csv"), tmp_path / "out", settings)
+    with (
+        pytest.raises(UndriftError, match="'promo' is a series and a column known in advance; rename one of them"),
+        open_forecasts(tmp_path / "out"),
+    ):
+        pass
+
+
+@pytest.fixture(scope="module")
+def killable_known(tmp_path_factory):
+    """The same as `killable`, with columns known in advance, which are sent for the steps to come too."""
+    base, rows = tmp_path_factory.mktemp("killable known"), make_known_rows("hours")
+    folder = forecast_known(base / "first.csv", base / "out", rows, 0, FIRST, alert=True)
+    (base / "rows.json").write_text(json.dumps(rows[FIRST:124]))
+    calm = base / "calm"
+    shutil.copytree(folder, calm)
+    _, writes = serve_and_kill(calm, base / "rows.json", 0)
+    return base, rows, contents(calm), writes
+
+
+@pytest.mark.parametrize("write", [3, 9, 16, 24, 33, 41, 50])
+def test_a_kill_at_a_write_loses_nothing_that_is_known_in_advance(killable_known, tmp_path, write):
+    try_kill(killable_known, tmp_path, write, update=False)
+    try_kill(killable_known, tmp_path, write + 2, update=True)
+
+
+@pytest.mark.parametrize("ahead", [[[10**15, ["a", 1.0]]], [[FIRST + 5, ["a"]]], [["soon", ["a", 1.0]]], [[]], 3])
+def test_forged_cells_of_rows_to_come_are_one_sentence(tmp_path, ahead):
+    rows = make_known_rows("untimed")
+    folder = forecast_known(tmp_path / "first.csv", tmp_path / "out", rows, 0, FIRST)
+    edit_state(folder / "run.json", ahead=ahead)
+
+    def serve_a_row():
+        with open_forecasts(folder) as service:
+            service.close = service.journal.close
+            service.learn(rows[FIRST : FIRST + 1])
+
+    with pytest.raises(UndriftError) as refused:
+        serve_a_row()
+    assert "\n" not in str(refused.value)

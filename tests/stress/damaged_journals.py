@@ -2,11 +2,11 @@
 
 python -m tests.stress.damaged_journals [damages] [seed]
 
-Services of one model, of keys, of several classes and of forecasts are left as a kill leaves them. Their journals then
-get flipped, lost or zeroed bytes, are cut off, lose tables and rows, or get values of wrong kinds and shapes, with a
-wrong checksum or a forged one. No damage may end in a raw traceback, neither when the journal is opened nor in the
-requests that follow. What is not forged must be noticed: a service that opens must be the one that was left. A damaged
-write-ahead log is an exception: SQLite reads it up to the damage, so that an earlier state may come back.
+Services of one model, of keys, of a fleet, of several classes and of forecasts are left as a kill leaves them. Their
+journals then get flipped, lost or zeroed bytes, are cut off, lose tables and rows, or get values of wrong kinds and
+shapes, with a wrong checksum or a forged one. No damage may end in a raw traceback, neither when the journal is opened
+nor in the requests that follow. What is not forged must be noticed: a service that opens must be the one that was left.
+A damaged write-ahead log is an exception: SQLite reads it up to the damage, so that an earlier state may come back.
 """
 
 import contextlib
@@ -25,12 +25,13 @@ import numpy as np
 import undrift as ud
 from undrift.errors import UndriftError
 from undrift.online import Table
-from undrift.run import ForecastSettings, forecast_file
+from undrift.run import FleetSettings, ForecastSettings, forecast_file, play_fleet
 from undrift.run.service.journal import _checksum
 from undrift.run.service.service import Label
 from undrift.serve import open_service
 from undrift.serve.open_service import open_forecasts
 
+KINDS = ("model", "keys", "fleet", "classes", "forecast")
 NAMES = ["a", "b", "c"]
 ROWS = [{"a": float(i % 7), "b": -float(i % 3), "c": float(i % 2)} for i in range(40)]
 WRONG = [None, 0, -1, 1e308, 2**62, "", "x", b"\x00\xff", "[]", "{}", "null", "[[]]", '{"a": 1}', "[1, 2", "[" * 5000]
@@ -49,7 +50,8 @@ def open_kind(kind, path):
 
 
 def rows_of(kind, begin, end):
-    return [{**row, "shop": f"s{i % 3}"} if kind == "keys" else row for i, row in enumerate(ROWS[begin:end])]
+    rows = [{**row, "shop": f"s{i % 3}"} if kind in ("keys", "fleet") else row for i, row in enumerate(ROWS[begin:end])]
+    return [{**row, "day": begin + i} for i, row in enumerate(rows)] if kind == "fleet" else rows
 
 
 def label_of(kind, k):
@@ -66,6 +68,11 @@ def make(kind, folder):
         (folder / "load.csv").write_text("\n".join(["time,load", *lines[:200]]) + "\n")
         path = folder / "load"
         forecast_file(str(folder / "load.csv"), path, ForecastSettings(target=("load",), time="time", horizon=4))
+    elif kind == "fleet":
+        lines = [f"s{t % 3},{t - 30},{','.join(map(repr, z))},{sum(z)!r}" for t, z in enumerate(Z[:30].tolist())]
+        (folder / "first.csv").write_text("\n".join(["shop,day,a,b,c,y", *lines]) + "\n")
+        path = folder / "fleet"
+        play_fleet(str(folder / "first.csv"), path, FleetSettings(target="y", key="shop", order="day", lag=(1,)))
     elif kind == "classes":
         model = ud.OnlineClassifier(speed="light")
         model.play(Table(NAMES, Z), ["xyz"[int(k)] for k in np.argmax(Z, axis=1)])
@@ -96,9 +103,10 @@ def describe(kind, service):
     facts = {name: value for name, value in service.facts().items() if name != "seconds"}
     if kind == "forecast":
         return facts, service.forecast()
-    if kind == "keys":
+    if kind in ("keys", "fleet"):
         models = [service.models._load(f"s{k}") for k in range(3)]
-        return facts, [one.model.predict([1.0, 2.0, 3.0]) for one in models], [list(one.recent) for one in models]
+        probe = [1.0, 2.0, 3.0] if kind == "keys" else {"a": 1.0, "b": 2.0, "c": 3.0}
+        return facts, [one.model.predict(probe) for one in models], [list(one.recent) for one in models]
     return facts, service.models.model.predict(ROWS[30]), service.models.recent(None, 100), list(service.events)
 
 
@@ -202,7 +210,8 @@ def try_one(kind, path, state, rng):
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(path.parent, Path(folder) / "copy")
         copy = Path(folder) / "copy" / path.name
-        service_folder = copy if kind == "forecast" else copy.with_name("model-service")
+        folders = {"forecast": copy, "fleet": copy / "service"}
+        service_folder = folders.get(kind, copy.with_name("model-service"))
         journal = service_folder / "journal.sqlite"
         way = rng.choice(["bytes", "bytes", "log", "tables", "forged"])
         if way != "log":
@@ -228,7 +237,7 @@ def main(damages, seed=0):
     rng, ends = random.Random(seed), Counter()
     with tempfile.TemporaryDirectory() as folder:
         services = {}
-        for kind in ("model", "keys", "classes", "forecast"):
+        for kind in KINDS:
             (Path(folder) / kind).mkdir()
             services[kind] = make(kind, Path(folder) / kind)
         for number in range(damages):

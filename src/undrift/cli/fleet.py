@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import format_number, print_error, print_json, print_table, printable
+from undrift.cli.output import ExitCode, format_number, print_error, print_json, print_table, printable
 from undrift.stream.settings import FleetSettings
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def fleet(
     """Predict and learn every row of FILE with a model of its key alone, and say which keys drift or do badly.
 
     Writes a folder with the states, predictions.csv, keys.csv, and a report that opens in a browser. Killed or stopped,
-    the same command continues; with another file or other settings it refuses, and --force begins anew.
+    the same command continues; with another file or other settings it refuses, and --force begins anew. Exit code 6:
+    --alert found changes.
     """
     from undrift.cli.signals import stop_signals
     from undrift.report import render_fleet
@@ -58,14 +59,13 @@ def fleet(
         )  # fmt: skip
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
-    show(found, folder, report=report, quiet=quiet, json=json)
-    return 0
+    return show(found, folder, report=report, quiet=quiet, json=json)
 
 
 def show(
     found: FleetResult, folder: Path, *, report: bool, quiet: bool, json: bool, more: dict[str, Any] | None = None
-) -> None:
-    """Print what was found; `more` are facts for JSON."""
+) -> int:
+    """Print what was found, and return the exit code; `more` are facts for JSON."""
     page = folder / "report.html" if report else None
     for sentence in () if quiet else found.warnings:
         print_error(sentence)
@@ -73,6 +73,7 @@ def show(
         print_json(_facts(found, folder, page) | (more or {}))
     else:
         _show(found, folder, page)
+    return ExitCode.CHANGE_FOUND if found.new_events else ExitCode.FINE
 
 
 def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any]:
@@ -90,6 +91,7 @@ def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any
         "interval": found.run.fleet.interval,
         "coverage": found.coverage,
         "withheld_intervals": found.withheld,
+        "events": None if found.events is None else [event.as_dict() for event in found.events],
         "warnings": found.warnings,
         "problems": {one.text: one.count for one in found.problems},
         "worst": [
@@ -116,6 +118,10 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
     if found.withheld:
         why = "no label of their key was learned since the row before, and intervals hold one row ahead"
         print(f"{found.withheld:,} row{' has' if found.withheld == 1 else 's have'} no interval: {why}")
+    if found.events is not None:
+        print(f"changes found: {found.new_events:,}")
+        for event in found.events[len(found.events) - found.new_events :][:SHOWN]:
+            print(printable(f"  row {event.row:,}: {event.sentence}"))
     error = "typical error" if found.task == "regression" else "log-loss"
     rows = [(*_row(one, found.task), _best_naive(one, found)) for one in found.worst[:SHOWN]]
     titles = ["worst keys, by loss saved", "rounds", error, "loss saved", "half-life", "of the best naive guess"]

@@ -15,6 +15,7 @@ from msgspec.inspect import BoolType, Field, FloatType, IntType, VarTupleType
 from undrift.errors import InputError
 from undrift.stream.settings import (
     FileSettings,
+    Settings,
     SettingsBase,
     bare_type,
     describe_fields,
@@ -74,6 +75,7 @@ def takes_settings(
     helps
         Help in place of the declared one, by name.
     """
+    known = {**describe_fields(Settings), **describe_fields(model)}  # what is refused may be a setting of runs alone
     fields = {name: field for name, field in describe_fields(model).items() if name not in leave_out}
     names = [name for name in model.names() if name in fields and name not in refuses]
 
@@ -83,7 +85,7 @@ def takes_settings(
         for name, parameter in inspect.signature(command).parameters.items():
             if name == "settings":
                 parameters += [_parameter(name, fields[name], helps.get(name)) for name in names]
-                parameters += [_refused_parameter(name, fields.get(name)) for name in refuses]
+                parameters += [_refused_parameter(name, known.get(name)) for name in refuses]
                 parameters.append(parameter.replace(annotation=SettingsFile, default=None))
             else:
                 default = None if name == "file" else parameter.default

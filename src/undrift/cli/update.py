@@ -31,7 +31,7 @@ def update(
 
     Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted. A
     file that was learned already changes nothing: a note says so, and the exit code is 0. A run that was certified is
-    certified again, with all its files. Exit code 6: a run with --alert found changes in the new rows.
+    certified again, with all its files. Exit code 6: with --alert, changes were found in new rows.
     """
     from undrift._internal.state_file import find_kind
     from undrift.fleet.state_store import STORE_FILE
@@ -57,16 +57,15 @@ def update(
 
 def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
     from undrift.cli.forecast import show, show_keys
-    from undrift.report import render_forecast
+    from undrift.report import render_forecast, render_forecast_keys
     from undrift.run import has_keys, update_forecast, update_keys
 
     log = None if quiet else print_error
     if has_keys(folder):
-        show_keys(update_keys(folder, file, log=log), json=json)
-        return 0
+        keys = update_keys(folder, file, log=log, report=render_forecast_keys if report else None)
+        return show_keys(keys, report=report, json=json)
     result = update_forecast(folder, file, log=log, report=render_forecast if report else None)
-    show(result, report=report, json=json)
-    return 0
+    return show(result, report=report, json=json)
 
 
 def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool, versions: int | None) -> int:
@@ -135,5 +134,4 @@ def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: b
     if not json:
         labels = f", {done.labelled:,} labels of rows predicted before" if done.labelled else ""
         print(f"{done.added:,} new rows{labels}" + (f", {done.skipped:,} learned before" if done.skipped else ""))
-    show(done.found, folder, report=report, quiet=quiet, json=json, more=new)
-    return 0
+    return show(done.found, folder, report=report, quiet=quiet, json=json, more=new)

@@ -8,4 +8,5 @@ from __future__ import annotations
 
 from undrift.events.event import Event as Event
 from undrift.events.event import EventKind as EventKind
+from undrift.events.watch import KeyedWatch as KeyedWatch
 from undrift.events.watch import Watch as Watch

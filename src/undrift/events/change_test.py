@@ -56,9 +56,10 @@ def resume_all(parts: Sequence[Resumable], saved: Sequence[Any]) -> None:
 
 
 class RankScores:
-    """The normal score of each number among those before it."""
+    """The normal score of each number among the last `window` before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: int = WINDOW) -> None:
+        self._window = window
         self._recent: deque[float] = deque()
         self._sorted: list[float] = []
 
@@ -70,7 +71,7 @@ class RankScores:
             score = _NORMAL.inv_cdf((below / 2.0 + 0.5) / (len(self._sorted) + 1.0))
         self._recent.append(value)
         bisect.insort(self._sorted, value)
-        if len(self._recent) > WINDOW:
+        if len(self._recent) > self._window:
             self._sorted.pop(bisect.bisect_left(self._sorted, self._recent.popleft()))
         return score
 

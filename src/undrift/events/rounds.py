@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from undrift.events.change_test import ChangeTest, RankScores, Resumable, RiseTest, resume_all, states
+from undrift.events.change_test import WINDOW, ChangeTest, RankScores, Resumable, RiseTest, resume_all, states
 from undrift.events.event import EventKind
 
 MISSES = 2.5
@@ -27,9 +27,9 @@ Found = Iterator[tuple[EventKind, str]]
 class ErrorWatch:
     """Signed errors and their size, each ranked among the last ones."""
 
-    def __init__(self, rows_between_alarms: float) -> None:
+    def __init__(self, rows_between_alarms: float, window: int = WINDOW) -> None:
         each = 3.0 * rows_between_alarms
-        self._signed, self._size = RankScores(), RankScores()
+        self._signed, self._size = RankScores(window), RankScores(window)
         self._above, self._below, self._larger = RiseTest(each), RiseTest(each), RiseTest(each)
 
     def add(self, error: float) -> Found:

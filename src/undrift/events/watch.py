@@ -1,4 +1,4 @@
-"""Watch: looks at rows and rounds as they come, and says what changed; KeyWatch: the same for one of many keys."""
+"""Watch: looks at rows and rounds as they come, and says what changed; KeyedWatch: the same for many keys."""
 
 from __future__ import annotations
 
@@ -135,18 +135,16 @@ class Watch:
 
 FIRST_ROUNDS = 30
 """Rounds of a key before it is judged: the first intervals rest on a handful of errors."""
-
 LAST_MISSES = 5
 """Labels outside their interval from which the side is told."""
+KEY_WINDOW = 200
+"""Errors of a key among which a new one is ranked."""
 
 
 class KeyWatch:
-    """Looks at the rounds of one key: small enough for each of a hundred thousand keys, and without a scale.
+    """Looks at the rounds of one key: errors among the last ones and labels beside intervals, or beside probabilities.
 
-    It compares labels with their intervals, or with their probabilities. The bets are those of
-    `undrift.events.change_test`: with a limit of A rows for each key, the expected number of false alarms over the n_k
-    rows of every key k is at most the sum of n_k / A. So the mean number of rows of all keys together between two false
-    alarms is at least A, however many keys there are.
+    The mean number of rows between two false alarms is at least `rows_between_alarms`; of many keys see `KeyedWatch`.
 
     Parameters
     ----------
@@ -156,13 +154,25 @@ class KeyWatch:
         Of the intervals that are given.
     binary
         Whether labels are 0 and 1, and predictions the probability of 1.
+    what
+        What the label 1 stands for, in sentences.
     """
 
-    __slots__ = ("_rounds", "_side", "_test")
+    __slots__ = ("_coverage", "_rounds", "_side", "_test")
 
-    def __init__(self, rows_between_alarms: float = 5000.0, *, level: float = 0.9, binary: bool = False) -> None:
-        each = rows_between_alarms
-        self._test: CoverageWatch | ProbabilityWatch = ProbabilityWatch(each) if binary else CoverageWatch(each, level)
+    def __init__(
+        self,
+        rows_between_alarms: float = 5000.0,
+        *,
+        level: float = 0.9,
+        binary: bool = False,
+        what: str = "the positive label",
+    ) -> None:
+        each = 2.0 * rows_between_alarms  # errors and coverage
+        self._test: ErrorWatch | ProbabilityWatch = ErrorWatch(each, KEY_WINDOW)
+        if binary:
+            self._test = ProbabilityWatch(rows_between_alarms, what)
+        self._coverage = CoverageWatch(each, level)
         self._rounds, self._side = 0, 0.0  # the side of the last labels outside: 1 above, -1 below
 
     def add(self, y: float, yhat: float, lower: float | None, upper: float | None) -> Found:
@@ -170,13 +180,12 @@ class KeyWatch:
         self._rounds += 1
         if self._rounds <= FIRST_ROUNDS:
             return
-        if isinstance(self._test, ProbabilityWatch):
-            yield from self._test.add(y, yhat)
-        elif lower is not None and upper is not None:
+        yield from self._test.add(y, yhat) if isinstance(self._test, ProbabilityWatch) else self._test.add(y - yhat)
+        if lower is not None and upper is not None:
             inside = lower <= y <= upper
             if not inside:
                 self._side += ((1.0 if y > upper else -1.0) - self._side) / LAST_MISSES
-            for kind, sentence in self._test.add(inside):
+            for kind, sentence in self._coverage.add(inside):
                 yield kind, sentence + self._name_side()
 
     def _name_side(self) -> str:
@@ -187,9 +196,73 @@ class KeyWatch:
 
     def state(self) -> list[Any]:
         """Return what later rounds depend on."""
-        return [self._rounds, self._side, self._test.state()]
+        return [self._rounds, self._side, *states((self._test, self._coverage))]
 
     def resume(self, state: Any) -> None:
         """Go on where `state` left off."""
-        self._rounds, self._side, test = state
-        self._test.resume(test)
+        self._rounds, self._side, *tests = state
+        resume_all((self._test, self._coverage), tests)
+
+
+class KeyedWatch:
+    r"""Looks at the rounds of many keys, with one promise for all keys together.
+
+    Each key is judged by itself, in a `KeyWatch`. While nothing changes, the mean number of rows of all keys together
+    between two false alarms is at least `rows_between_alarms`, $A$, however many keys there are and in whatever order
+    their rows come, although every key has the same limit $A$. A correction for the number of keys is not needed,
+    because the promise counts rows: the sums of `undrift.events.change_test` add up. A row changes the sum $R^k$ of its
+    own key $k$ alone, by at most 1 on average, so that $\sum_k R^k_t-t$ falls on average over the rows $t$ of all keys.
+    At the first alarm some $R^k\ge A$, and by optional stopping the mean number of rows until then is at least $A$. An
+    alarm takes at least $A$ away from the sum, so that in $n$ rows there are on average at most $n/A$ alarms. Several
+    tests of a key share its limit in the same way.
+
+    Parameters
+    ----------
+    rows_between_alarms
+        Mean number of rows of all keys between two false alarms, at least.
+    level, binary, what
+        As for `KeyWatch`.
+
+    Examples
+    --------
+    >>> rng, watch, found = np.random.default_rng(0), KeyedWatch(), []
+    >>> for t in range(400):
+    ...     for key, shift in [("a", 0.0), ("b", 3.0 * (t >= 300))]:
+    ...         found += watch.add_round(key, t, rng.normal() + shift, 0.0)
+    >>> found[0].key, str(found[0].kind)
+    ('b', 'error leans')
+    """
+
+    def __init__(self, rows_between_alarms: float = 5000.0, **options: Any) -> None:
+        self._limit = _check.interval(self, "rows_between_alarms", rows_between_alarms, "[10, 1e12]")
+        self._options = options
+        self._keys: dict[Any, KeyWatch] = {}
+
+    def add_round(
+        self, key: Any, row: int, y: float, yhat: float, lower: float | None = None, upper: float | None = None
+    ) -> list[Event]:
+        """Look at a row of a key whose label has come: a number, or 0 or 1 beside the probability of 1."""
+        found = self._watch(key).add(y, yhat, lower, upper)
+        return [Event(kind, row, None, f"{key!r:.60}: {sentence}", str(key)) for kind, sentence in found]
+
+    def _watch(self, key: Any) -> KeyWatch:
+        if key not in self._keys:
+            self._keys[key] = KeyWatch(self._limit, **self._options)
+        return self._keys[key]
+
+    def state(self, key: Any) -> list[Any]:
+        """Return what later rounds of a key depend on, as JSON values."""
+        return self._watch(key).state()
+
+    def resume(self, key: Any, state: Sequence[Any]) -> None:
+        """Go on with a key where `state` left off."""
+        self._watch(key).resume(state)
+
+    def forget(self, key: Any) -> None:
+        """Keep a key no longer, until it is resumed."""
+        self._keys.pop(key, None)
+
+    @property
+    def keys(self) -> list[Any]:
+        """Keys that are kept."""
+        return list(self._keys)

@@ -19,9 +19,10 @@ from undrift.stream.frames import python_words, read_table
 from undrift.stream.keyed.columns import KeyedColumns, infer_keyed_columns
 from undrift.stream.keyed.keyed_rows import Fields
 from undrift.stream.keyed.keyed_streams import KeyedStreams
-from undrift.stream.keyed.orders import parse_wait
+from undrift.stream.keyed.keys_and_orders import parse_wait
 from undrift.stream.keyed.outputs import Key
 from undrift.stream.keyed.stream_pool import fresh_prototype, take_two_classes
+from undrift.stream.labels import UNKNOWN
 from undrift.stream.model import make_model
 from undrift.stream.schema import Schema
 from undrift.stream.settings import FleetSettings, Settings
@@ -197,12 +198,20 @@ class Fleet(KeyedStreams):
         >>> fleet.run(rows).outputs.count()
         {'ok': 80}
         """
+        if "certify" in settings:
+            raise InputError("Fleet: fleets are not certified, as they keep no rows; certify a Stream of one key")
         keys = (key,) if isinstance(key, str) else tuple(key)
         asked = FleetSettings.from_dict({"target": target, "key": keys, **settings}, "Fleet")
         with python_words():
             batch = first_rows_of(read_table("Fleet", table, asked.drop))
             first = FirstRows(RowOrigin("the table", asked), [batch], whole=False)
-            return cls.of_columns(asked, infer_keyed_columns(first, asked), on_error=on_error)
+            columns = infer_keyed_columns(first, asked)
+        if UNKNOWN in (columns.schema.classes or ()):
+            raise InputError(
+                f"Fleet: '{target}' has one label in these rows, and a fleet finds no other one later; give rows "
+                "that have both"
+            )
+        return cls.of_columns(asked, columns, on_error=on_error)
 
     @classmethod
     def of_columns(cls, settings: FleetSettings, columns: KeyedColumns, *, on_error: str = "report") -> Fleet:
@@ -218,7 +227,7 @@ class Fleet(KeyedStreams):
                     "Fleet: --interval is for numbers, and the target is one of several classes; leave it out"
                 )
             _check_interval(settings.interval)
-        prototype = make_model(asked, schema.task)
+        prototype = make_model(asked, schema.task).without_trees()  # which take megabytes a key
         KeyedStreams.__init__(
             fleet,
             Fields(

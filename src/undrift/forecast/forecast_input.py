@@ -62,6 +62,17 @@ def check_level(who: object, level: float) -> float:
     return at
 
 
+def check_quantiles(who: object, quantiles: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the quantiles that are wanted: ends of intervals that can be given."""
+    found = tuple(_check.number(who, "quantiles", one) for one in (() if quantiles is None else quantiles))
+    low, high = (1.0 - LEVELS[-1]) / 2.0, (1.0 + LEVELS[-1]) / 2.0
+    wrong = next((one for one in found if not low - 1e-12 <= one <= high), None)
+    if wrong is not None:
+        span = f"[{low:g}, {high:g}]"
+        raise InputError(f"Forecaster: quantiles must be in {span}, got {wrong!r}{_check.percent_hint(wrong)}")
+    return found
+
+
 def check_seasons(who: object, season: int | Sequence[int] | None) -> tuple[int, ...] | None:
     """Return given seasons, shortest first; None if they are to be found."""
     if season is None:
@@ -86,10 +97,15 @@ def known_ahead(who: object, known: ArrayLike | None, horizon: int) -> Matrix:
 
 
 def known_windows(who: object, known: ArrayLike | None, rows: int, horizon: int) -> NDArray[np.float64]:
-    """Return the known columns of each row and the next H; beyond what is given, the last row goes on."""
+    """Return the known columns of each row and the next H; beyond what is given, the last row goes on.
+
+    They may be given so already (rows, H + 1, columns), where what is known of a row changes until it comes.
+    """
     if known is None:
         return np.zeros((rows, horizon + 1, 0))
     array = _check._real_array(who, "known", known)
+    if array.shape[:2] == (rows, horizon + 1) and array.ndim == 3 and array.shape[2] <= MOST_COLUMNS:
+        return _check.within_limit(who, "known", np.ascontiguousarray(array))
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or len(array) < rows or not len(array) or array.shape[1] > MOST_COLUMNS:
         raise InputError(f"Forecaster: known must have at least {rows} rows, one for each of Y, got {array.shape}")

@@ -20,6 +20,7 @@ from undrift.forecast.forecast_input import (
     MOST_STEPS,
     check_level,
     check_names,
+    check_quantiles,
     check_seasons,
     find_gaps,
     is_frame,
@@ -33,13 +34,15 @@ from undrift.forecast.forecast_input import (
     refuse_times,
     require_memory,
 )
-from undrift.forecast.intervals import LEVELS, level_half_width
+from undrift.forecast.intervals import LEVELS, level_half_width, quantile_distances
 from undrift.forecast.members import MEMORIES
 from undrift.forecast.smoothers import NAMES as SMOOTHERS
 from undrift.forecast.step_certificates import Comparator, StepCertificate, certify_steps, check_steps, read_run
 from undrift.learners.save_point import SavePoint
 from undrift.learners.serializable import Construction, Serializable, read_model
 from undrift.regret import comparators
+
+NO_QUANTILES = np.empty((0, 0, 0))
 
 
 class Forecast(NamedTuple):
@@ -64,6 +67,8 @@ class ForecastTrace(NamedTuple):
     """Upper ends."""
     known: NDArray[np.bool_]
     """Whether the series had a value by then (T,) or (T, series); if not, the forecast says nothing."""
+    quantiles: NDArray[np.float64] = NO_QUANTILES
+    """Quantiles that were asked for (T, quantiles, H), or (T, series, quantiles, H)."""
 
 
 class Forecaster(Serializable):
@@ -184,26 +189,29 @@ class Forecaster(Serializable):
         times = None if time is None else read_seconds(self, time, 1)
         flat = np.ndim(_check.fill_masked(y)) == 0
         own = read_own_forecasts(self, candidates, (len(values), len(self.own), self.horizon), flat=flat)
-        self._take(values[None, :], ahead[None], times, own[None], flat)
+        self._take(values[None, :], ahead[None], times, own[None], (), flat=flat)
 
     @thread_lock.hold_exclusive
     def play(
         self, Y: Any, *, known: ArrayLike | None = None, times: ArrayLike | None = None,
-        candidates: ArrayLike | None = None,
+        candidates: ArrayLike | None = None, quantiles: Sequence[float] | None = None,
     ) -> ForecastTrace:  # fmt: skip
         """Take in rows (T,) or (T, series), and return the forecasts made after each; the same as row by row.
 
-        `known` has a row for each row of `Y`, and for those that follow as far as they are known; `times` one for each.
+        `known` has a row for each row of `Y`, and for those that follow as far as they are known; or (T, H + 1, k) what
+        was known at each row of itself and the next H. `times` has one for each. `quantiles`, each in [0.01, 0.99], are
+        returned as well: ends of the interval that leaves as much out on either side.
         `Y` may also be a frame in long format with its own times: unique_id, ds and y (pandas, polars, Arrow).
         `candidates` are your own forecasts, made after each row, as in `observe` with an axis of rows in front:
         (T, candidates, H) or (T, series, candidates, H); `undrift.forecast.align_candidate` makes them from a column.
         """
+        wanted = check_quantiles(self, quantiles)
         if is_frame(Y):
             rows = read_long_frame(Y, self.names)
             seen = _check.within_limit(self, "y", rows.values, nan=True)
             ahead = known_windows(self, known, len(seen), self.horizon)
             own = read_own_forecasts(self, candidates, (*seen.shape, len(self.own), self.horizon), flat=False)
-            trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), own, flat=False)
+            trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), own, wanted, flat=False)
             self.names = rows.names
             return trace
         refuse_times(Y)
@@ -213,7 +221,7 @@ class Forecaster(Serializable):
         ahead = known_windows(self, known, len(values), self.horizon)
         seconds = None if times is None else read_seconds(self, times, len(values))
         own = read_own_forecasts(self, candidates, (*values.shape, len(self.own), self.horizon), flat=flat)
-        return self._take(np.ascontiguousarray(values), ahead, seconds, own, flat)
+        return self._take(np.ascontiguousarray(values), ahead, seconds, own, wanted, flat=flat)
 
     @thread_lock.hold_shared
     def forecast(self, *, level: float | None = None, known: ArrayLike | None = None) -> Forecast:
@@ -232,6 +240,22 @@ class Forecaster(Serializable):
         yhat = np.where(core.known[:, None], core.served[place], 0.0)
         one = Forecast(yhat.copy(), np.maximum(yhat - half, self.lower_limits[:, None]), yhat + half)
         return Forecast(*(part[0] for part in one)) if self._flat else one
+
+    @thread_lock.hold_shared
+    def quantiles(self, quantiles: Sequence[float]) -> NDArray[np.float64]:
+        """Return quantiles of the next H steps, as `play` (quantiles, H); with several series their axis in front."""
+        wanted = check_quantiles(self, quantiles)
+        if self._core is None:
+            raise InputError("Forecaster: there is no value to forecast from yet; observe one first")
+        found = self._quantiles(self._core, wanted)
+        return found[0] if self._flat else found
+
+    def _quantiles(self, core: ForecastCore, quantiles: tuple[float, ...]) -> NDArray[np.float64]:
+        """Return quantiles of the steps after the last row (series, quantiles, steps)."""
+        place, known = (core.rows.total - 1) % self.horizon, core.known[:, None, None]
+        distances = quantile_distances(np.where(known, core.half[place], np.inf), quantiles)
+        yhat = np.where(known[:, 0], core.served[place], 0.0)
+        return np.asarray(np.maximum(yhat[:, None] + distances, self.lower_limits[:, None, None]))
 
     def _forecast_with(self, known: ArrayLike, level: float) -> Forecast:
         """Serve the last row once more, in a copy that knows the columns to come."""
@@ -321,8 +345,9 @@ class Forecaster(Serializable):
         return certify_steps(self, values, served, seconds, check_steps(self, steps, self.horizon), u)
 
     def _take(
-        self, values: Matrix, ahead: NDArray[np.float64], times: Seconds | None, own: NDArray[np.float64], flat: bool
-    ) -> ForecastTrace:
+        self, values: Matrix, ahead: NDArray[np.float64], times: Seconds | None, own: NDArray[np.float64],
+        quantiles: tuple[float, ...], *, flat: bool,
+    ) -> ForecastTrace:  # fmt: skip
         """Check rows against what came before, and play them."""
         core, every = self._core, 0
         shape = Shape(values.shape[1], ahead.shape[2], times is not None, len(self.own))
@@ -340,7 +365,9 @@ class Forecaster(Serializable):
                 fresh.nonnegative[:] = self.nonnegative is not False
             fresh.spacing = fresh.spacing or every
             size = (len(values), shape.series, self.horizon)
-            out = ForecastTrace(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size[:2], bool))
+            ends = np.zeros((3, *size))
+            asked = np.zeros((*size[:2], len(quantiles), size[2]))
+            out = ForecastTrace(ends[0], ends[1], ends[2], np.zeros(size[:2], bool), asked)
             for i, row in enumerate(values):
                 for missing in range(int(skipped[i])):
                     last = int(seconds[i]) - (int(skipped[i]) - missing) * fresh.spacing
@@ -354,7 +381,9 @@ class Forecaster(Serializable):
                 out.yhat[i] = np.where(fresh.known[:, None], fresh.served[place], 0.0)
                 out.lower[i] = np.maximum(out.yhat[i] - half, self.lower_limits[:, None])
                 out.upper[i] = out.yhat[i] + half
-        return ForecastTrace(out.yhat[:, 0], out.lower[:, 0], out.upper[:, 0], out.known[:, 0]) if self._flat else out
+                if quantiles:
+                    out.quantiles[i] = self._quantiles(fresh, quantiles)
+        return ForecastTrace(*(part[:, 0] for part in out)) if self._flat else out  # type: ignore[arg-type]
 
     def _construction(self) -> Construction:
         named = {"level": self.level, "every": self.every, "candidates": self.own, "nonnegative": self.nonnegative}

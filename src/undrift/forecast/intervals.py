@@ -11,6 +11,8 @@ is usual for them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,7 @@ NEAR_POWER = 0.5
 NEAR_RANGE = (0.2, 5.0)
 
 Cube = NDArray[np.float64]
+_NORMAL = NormalDist()
 
 
 class StepIntervals:
@@ -120,3 +123,23 @@ def level_half_width(half: Cube, level: float) -> Matrix:
     part = (level - LEVELS[k - 1]) / (LEVELS[k] - LEVELS[k - 1])
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(np.isinf(high), math.inf, low * (high / low) ** part))
+
+
+def quantile_distances(half: Cube, quantiles: Sequence[float]) -> Cube:
+    """Return how far quantiles lie above the forecast (..., quantiles, steps), from the half-widths of all levels.
+
+    A quantile is an end of the interval that leaves as much out on either side. Within the narrowest one that is
+    followed, quantiles lie as those of a normal distribution do.
+    """
+    out = np.zeros((*half.shape[:-2], len(quantiles), half.shape[-1]))
+    for k, q in enumerate(quantiles):
+        level = round(abs(2.0 * q - 1.0), 12)
+        if level >= LEVELS[0]:
+            width = level_half_width(half, level)
+        elif level > 0.0:
+            part = _NORMAL.inv_cdf((1.0 + level) / 2.0) / _NORMAL.inv_cdf((1.0 + LEVELS[0]) / 2.0)
+            width = half[..., 0, :] * part
+        else:  # the median is the forecast, also where intervals have no ends
+            continue
+        out[..., k, :] = math.copysign(1.0, q - 0.5) * width
+    return out

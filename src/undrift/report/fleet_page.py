@@ -32,10 +32,13 @@ from undrift.run.fleet.key_reports import MIN_SCORED, error_of
 
 PROBLEMS = 50
 """Kinds of problems shown."""
+MOST_EVENTS = 200
+"""Events that are listed, the last ones; run.json has them all."""
 SECTIONS = {
     "short": "In short",
     "well": "How well",
     "drift": "Which keys drift",
+    "changed": "What changed",
     "keys": "Keys",
     "problems": "Data problems",
     "about": "About",
@@ -69,13 +72,15 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
     content = {
         "target": target,
         "subtitle": subtitle(fleet),
-        "sections": list(SECTIONS.items()),
+        "sections": [one for one in SECTIONS.items() if one[0] != "changed" or fleet.events is not None],
         "takeaways": takeaways(fleet, rankings),
         "cards": cards(fleet, rankings),
         "notes": notes(fleet),
         "scores": score_rows(fleet),
         "error": key_lists.error_title(fleet.task),
         "figures": figures,
+        "events": _event_rows(fleet),
+        "more_events": max(0, len(fleet.events or ()) - MOST_EVENTS),
         "worst": _texts(short.worst, fleet.task),
         "shortest_memory": _texts(short.shortest_memory, fleet.task),
         "changed": _texts(short.changed, fleet.task),
@@ -102,10 +107,21 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
         "bytes_per_key": fleet.bytes_per_key,
         "provenance": fleet.provenance,
         "learned": list(fleet.learned),
+        "events": None if fleet.events is None else [event.as_dict() for event in fleet.events],
         "problems": [asdict(problem) for problem in fleet.problems[:PROBLEMS]],
         "listed": [key_lists.key_numbers(key) for key in listed],
     }
     return write_page(out, "fleet.html", content, numbers, figures, scripts=("table.js",))
+
+
+def _event_rows(fleet: FleetResult) -> list[dict[str, str]] | None:
+    """Return the last events as text; None if nobody looked."""
+    if fleet.events is None:
+        return None
+    shown = fleet.events[-MOST_EVENTS:]
+    return [
+        {"row": f"{one.row:,}", "key": str(one.key), "kind": str(one.kind), "sentence": one.sentence} for one in shown
+    ]
 
 
 def _texts(keys: list[KeyReport], task: str) -> list[list[str]]:

@@ -1,20 +1,24 @@
-"""`render_forecast`: the report of a folder of forecasts."""
+"""`render_forecast` and `render_forecast_keys`: the report of a folder of forecasts, of series or by key."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from undrift.kernels.definitions import ROUNDING
 from undrift.report.figures.registry import FORECAST_FIGURES, make_figures
-from undrift.report.formatting import join_items, number, percent, plural
+from undrift.report.formatting import NONE, join_items, number, percent, plural, shorten
 from undrift.report.html_file import write_page
 from undrift.report.run_text import Card, flatten
-from undrift.run import ForecastResult
+from undrift.run import ForecastResult, KeysResult, summarize_keys
+from undrift.run.forecast.keys import rank_keys
 
-SECTIONS = {"short": "In short", "next": "Next steps", "well": "How well", "about": "About"}
+SECTIONS = {"short": "In short", "next": "Next steps", "well": "How well", "changes": "What changed", "about": "About"}
+LISTED_KEYS, LISTED_EVENTS = 200, 100
+"""Keys and events in the tables of the page: the worst keys, and the last events."""
 GLOSSARY = {
     "origin": "The row after which a forecast is made.",
     "step": "How many rows after its origin the value lies that is forecast.",
@@ -30,22 +34,112 @@ def render_forecast(result: ForecastResult, out: str | os.PathLike[str]) -> Path
     """Write the report of forecasts and return its path."""
     measured, figures = make_figures(FORECAST_FIGURES, result, SECTIONS)
     names = result.state["plan"]["names"]
-    content: dict[str, Any] = {
+    content = _content(result.state, figures) | {
         "target": join_items(names, 3),
-        "subtitle": f"{plural(len(names), 'series')}, {plural(len(result.values), 'row')}, "
+        "subtitle": f"{len(names):,} series, {plural(len(result.values), 'row')}, "
         f"{plural(result.model.horizon, 'step')} ahead",
-        "sections": [(key, text) for key, text in SECTIONS.items() if key in ("short", "about") or figures[key]],
         "takeaways": takeaways(result),
         "cards": _cards(result),
-        "notes": result.state["notes"],
-        "figures": figures,
         "score_columns": ["Forecast", "mean squared error", "mean absolute error", mase_title(result)],
         "scores": score_rows(result),
-        "about": flatten(result.state["settings"], "setting: "),
-        "glossary": GLOSSARY,
     }
     numbers = {**measured, "format": 1, "scores": result.state["scores"], "seasons": result.state["seasons"]}
     return write_page(out, "forecast.html", content, numbers, figures)
+
+
+def render_forecast_keys(result: KeysResult, out: str | os.PathLike[str]) -> Path:
+    """Write the report of forecasts by key, the worst keys first, and return its path."""
+    measured, figures = make_figures(FORECAST_FIGURES[:1], result, SECTIONS)
+    found, settings = summarize_keys(result.keys), result.state["settings"]
+    listed = rank_keys(result.keys).head(LISTED_KEYS)
+    cards = [
+        Card("keys", f"{found['keys']:,}", f"{plural(found['rows'], 'row')}, {result.added:,} in the last file"),
+        Card("median MASE", number(found["median_mase"]), "the middle key's; 1 is the unit of a naive forecast"),
+        Card(
+            "covered", percent(found["coverage"]), f"of values by intervals of {percent(settings['level'])}, on average"
+        ),
+    ]
+    content = _content(result.state, figures, keys=len(listed)) | {
+        "target": join_items(settings["target"], 3),
+        "subtitle": f"{plural(found['keys'], 'key')}, {plural(found['rows'], 'row')}, "
+        f"{plural(settings['horizon'], 'step')} ahead; every key has a forecaster of its own",
+        "takeaways": [f"{text[0].upper()}{text[1:]}." for text in key_takeaways(result)],
+        "cards": cards if found["median_mase"] is not None else cards[:1],
+        "score_columns": KEY_SCORES,
+        "scores": key_score_rows(found),
+        "key_count": plural(len(listed), "key"),
+        "key_columns": KEY_COLUMNS,
+        "key_rows": [_key_cells(row) for row in listed.iter_rows(named=True)],
+    }
+    return write_page(out, "forecast.html", content, {**measured, "format": 1, "scores": found}, figures)
+
+
+def _content(state: dict[str, Any], figures: Mapping[str, Any], keys: int = 0) -> dict[str, Any]:
+    """Return what pages of series and of keys have in common."""
+    events = state.get("events", [])
+    shown = {"short": True, "about": True, "changes": bool(events), **({"well": True} if keys else {})}
+    return {
+        "sections": [(name, text) for name, text in SECTIONS.items() if shown.get(name) or figures[name]],
+        "notes": state["notes"],
+        "figures": figures,
+        "events": events[-LISTED_EVENTS:],
+        "event_count": plural(len(events), "change") + (", the last of them" if len(events) > LISTED_EVENTS else ""),
+        "key_rows": [],
+        "about": flatten(state["settings"], "setting: "),
+        "glossary": GLOSSARY,
+    }
+
+
+KEY_SCORES = ["against", "keys that are better", "median of mse / its mse"]
+KEY_COLUMNS = [
+    "Key", "rows", "season", "mean squared error", "same as last time", "same as last season", "over the better one",
+    "MASE", "covered",
+]  # fmt: skip
+_NUMBERS = ("mse", "mse_last_time", "mse_last_season", "ratio", "mase")
+
+
+def _key_cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the row of a key in the table of the page."""
+    errors = [NONE if row[name] is None else number(row[name]) for name in _NUMBERS]
+    covered = NONE if row["coverage"] is None else percent(row["coverage"])
+    return [
+        shorten(row["key"], 60),
+        f"{row['rows']:,}",
+        f"{row['season']:,}" if row["season"] else NONE,
+        *errors,
+        covered,
+    ]
+
+
+def key_score_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return the table that holds all keys against naive forecasts."""
+    against = {"last_time": "same as last time", "last_season": "same as last season"}
+    if all(found[f"median_ratio_to_{name}"] is not None for name in against):
+        against = {"best_naive": "the better of both, by key", **against}
+    return [
+        [
+            words,
+            f"{found[f'better_than_{name}']:,} of {found['judged_keys']:,}",
+            number(found[f"median_ratio_to_{name}"]),
+        ]
+        for name, words in against.items()
+        if found[f"median_ratio_to_{name}"] is not None
+    ]
+
+
+def key_takeaways(result: KeysResult) -> list[str]:
+    """Return the sentences about all keys that a reader should remember; the command prints them too."""
+    found = summarize_keys(result.keys)
+    texts = []
+    if found["median_ratio_to_best_naive"] is not None:
+        better = f"{found['better_than_best_naive']:,} of {plural(found['judged_keys'], 'key')}"
+        texts.append(f"squared errors were smaller than those of the better naive forecast for {better}")
+    if found["median_mase"] is not None:
+        unit = "mean absolute difference over a key's season, or over one row without a season"
+        texts.append(f"median MASE over keys: {number(found['median_mase'])} (unit: {unit})")
+    if found["coverage"] is not None:
+        texts.append(f"intervals covered {percent(found['coverage'])} of values, mean over keys")
+    return texts or ["no forecast could be judged yet: its values are still to come"]
 
 
 def takeaways(result: ForecastResult) -> list[str]:

@@ -22,7 +22,6 @@ from undrift.run.finish.versions import rollback_run as rollback_run
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
 from undrift.run.fleet.play import FleetUpdate as FleetUpdate
 from undrift.run.fleet.play import play_fleet as play_fleet
-from undrift.run.fleet.play import update_fleet as update_fleet
 from undrift.run.fleet.result import FleetResult as FleetResult
 from undrift.run.forecast.certify import certify_forecasts as certify_forecasts
 from undrift.run.forecast.keys import KeysResult as KeysResult
@@ -39,6 +38,7 @@ from undrift.run.mix import mix_file as mix_file
 from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
+from undrift.run.service.open_keys import update_fleet as update_fleet
 from undrift.run.service.served_forecasts import update_forecast as update_forecast
 from undrift.run.service.served_run import update_run as update_run
 from undrift.run.tables import unescape_formula as unescape_formula

@@ -23,9 +23,9 @@ from pydantic import BaseModel, Field
 from undrift import __version__
 from undrift.errors import InputError, RequestSizeError, UnavailableError, UndriftError
 from undrift.run.service.journaled_service import JournaledService, to_json
+from undrift.run.service.served_keys import ServedKeys
 from undrift.run.service.service import Label, Service
 from undrift.serve.forecast_service import ForecastService
-from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
 from undrift.serve.metrics import ServiceMetrics
 from undrift.serve.schema import (
@@ -88,7 +88,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         return await view.stream(key)
 
     add_pages(app, service, thread, page="live.html")
-    if service.is_restored and isinstance(service.models, KeyedModels):
+    if service.is_restored and isinstance(service.models, ServedKeys):
         _add_keys(app, service, service.models, thread)
     limit_requests(app, rules)
     return app
@@ -113,7 +113,7 @@ def _learn(service: Service, metrics: ServiceMetrics, body: bytes) -> Response:
     return answer_json(result._asdict())
 
 
-def _add_keys(app: FastAPI, service: Service, models: KeyedModels, thread: ServiceThread) -> None:
+def _add_keys(app: FastAPI, service: Service, models: ServedKeys, thread: ServiceThread) -> None:
     """Add what is there where every key has a model."""
 
     def worst_keys(count: int) -> list[dict[str, Any]]:
@@ -342,7 +342,7 @@ class LiveView:
     def _show(self, key: str | None) -> dict[str, Any]:
         models = self._service.models
         keyed: dict[str, Any] = {}
-        if isinstance(models, KeyedModels):
+        if isinstance(models, ServedKeys):
             keyed["worst"] = models.worst_keys(SHOWN_KEYS)
             if key is not None:
                 keyed["chosen"] = models.key_facts(key)

@@ -19,8 +19,7 @@ from undrift.run.service.journal import Journal
 from undrift.run.service.journaled_service import JournaledService
 from undrift.run.service.served_forecasts import ServedForecasts
 from undrift.run.service.served_models import Cell, Row
-from undrift.serve.rows import read_number
-from undrift.stream.cells import UnreadableCell, parse_times
+from undrift.stream.cells import LIMIT, UnreadableCell, parse_texts, parse_times
 
 MOST_ROWS = 10_000
 """Rows of one request, those that were learned before included."""
@@ -44,6 +43,10 @@ class _SeriesRows(NamedTuple):
     """(n, series), NaN where missing."""
     times: list[int] | None
     """Seconds since 1970."""
+    known: list[list[float | str | None]]
+    """Cells of the columns known in advance."""
+    ahead: list[tuple[int, list[float | str | None]]]
+    """The same of rows to come, with their times or numbers."""
 
 
 class ForecastService(JournaledService):
@@ -93,17 +96,24 @@ class ForecastService(JournaledService):
         return {"level": self.model.level if level is None else level, "last": self._show_last(), "forecasts": series}
 
     def learn(self, rows: Sequence[Row]) -> LearnedRows:
-        """Learn rows that have come, later than the last one; they are in the journal when this returns."""
+        """Learn rows that have come, later than the last one; they are in the journal when this returns.
+
+        Rows at the end that have cells of columns known in advance alone are still to come.
+        """
         self.require_restored()
         if not rows:
             raise InputError("a request needs a row at least")
         if len(rows) > MOST_ROWS:
             raise RequestSizeError(f"a request holds 1 to {MOST_ROWS:,} rows, got {len(rows):,}; split it")
         new = self._read(rows)
-        if len(new.values):
+        if len(new.values) or new.ahead:
             with self._undo_if_refused():
-                self._served.learn(new.values, new.times, self.journal)
-        return LearnedRows(len(new.values), len(rows) - len(new.values))
+                self._served.learn(*new, self.journal)
+        return LearnedRows(len(new.values), sum(map(self._has_come, rows)) - len(new.values))
+
+    def _has_come(self, row: Row) -> bool:
+        """Whether a row has the value of a series."""
+        return any(name in row for name in self.plan.names)
 
     def _tend(self) -> None:
         """Commit the folder when many rows have come since the last commit, or some a while ago."""
@@ -142,24 +152,49 @@ class ForecastService(JournaledService):
     def _read(self, rows: Sequence[Row]) -> _SeriesRows:
         """Return those rows that are later than the last one, as numbers."""
         place = PLACE if self.plan.time is None else self.plan.time
+        names = {place, *self.plan.names, *self._served.known}
         for row in rows:
-            strange = next((name for name in row if name != place and name not in self.plan.names), None)
+            strange = next((name for name in row if name not in names), None)
             if strange is not None:
                 raise InputError(f"there is no series '{strange:.60}'; a row has '{place}' and {self._list_series()}")
-            if not any(name in row for name in self.plan.names):
+            if not self._has_come(row) and not any(name in row for name in self._served.known):
                 raise InputError(f"a row needs the value of a series: {self._list_series()}")
+        every = rows
+        rows = [row for row in every if self._has_come(row)]
+        if any(map(self._has_come, every[len(rows) :])):
+            raise InputError("rows to come, with columns known in advance alone, must follow those with values")
+        known = [[self._read_known(name, row.get(name)) for name in self._served.known] for row in every]
         Z = np.array([[read_number(name, row.get(name)) for name in self.plan.names] for row in rows])
+        Z = Z.reshape(-1, len(self.plan.names))
         if self.plan.time is None:
             following = self._find_new(rows)
             if len(following) > MOST_STEPS:
                 raise RequestSizeError(
                     f"a request brings at most {MOST_STEPS:,} new rows, got {len(following):,}; split it"
                 )
-            return _SeriesRows(Z[following], None)
-        times = self._parse_times([row.get(place) for row in rows], place)
+            begin, ahead = self.model.rows + len(following), []
+            for k, row in enumerate(every[len(rows) :]):
+                number = row.get(PLACE, begin + k + 1)
+                if isinstance(number, bool) or not isinstance(number, int) or number > begin + MOST_STEPS:
+                    most = f"at most {begin + MOST_STEPS}"
+                    raise InputError(f"'{PLACE}' of a row to come must be its number, {most}, got {number!r:.60}")
+                ahead.append((number - 1, known[len(rows) + k]))
+            return _SeriesRows(Z[following], None, [known[i] for i in following], ahead)
+        times = self._parse_times([row.get(place) for row in every], place)
         new = [i for i, one in enumerate(times) if self.last is None or one > self.last]
         self._check_times([times[i] for i in new], place)
-        return _SeriesRows(Z[new], [times[i] for i in new])
+        come = [i for i in new if i < len(rows)]
+        ahead = [(times[i], known[i]) for i in new if i >= len(rows)]
+        return _SeriesRows(Z[come], [times[i] for i in come], [known[i] for i in come], ahead)
+
+    def _read_known(self, name: str, cell: Cell) -> float | str | None:
+        """Return a cell of a column known in advance, None where missing."""
+        if name not in self.plan.texts:
+            number = read_number(name, cell)
+            return None if math.isnan(number) else number
+        if cell is not None and not isinstance(cell, str):
+            raise InputError(f"'{name:.60}' must be a text, or null, got {cell!r:.60}")
+        return parse_texts([cell], frozenset(self._served.recorder.settings.na))[0]
 
     def _check_times(self, times: list[int], place: str) -> None:
         """Refuse times that are between two rows, or too far ahead for one request."""
@@ -212,6 +247,15 @@ class ForecastService(JournaledService):
     def _list_series(self) -> str:
         names = ", ".join(f"'{name:.40}'" for name in self.plan.names[:5])
         return names if len(self.plan.names) <= 5 else f"{names} and {len(self.plan.names) - 5} more"
+
+
+def read_number(name: str, cell: Cell) -> float:
+    """Return a cell as a number, NaN for null."""
+    if cell is None:
+        return math.nan
+    if isinstance(cell, (int, float)) and abs(cell) <= LIMIT:
+        return float(cell)
+    raise InputError(f"'{name:.60}' must be a number of at most {LIMIT:g} in size, or null, got {cell!r:.60}")
 
 
 def show_time(seconds: int) -> str:

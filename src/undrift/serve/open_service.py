@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import undrift
-from undrift._internal.folder import Folder
 from undrift._internal.state_file import find_kind
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.fleet.plan import SERVICE, note_service
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.service.begin import begin_run
-from undrift.run.service.folder_journal import open_journal
+from undrift.run.service.open_keys import open_copies, open_fleet
 from undrift.run.service.served_forecasts import ServedForecasts, open_forecast_journal
 from undrift.run.service.served_run import open_run
 from undrift.run.service.service import HOLD, Service
-from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
-from undrift.serve.keyed_models import KeyedModels
 from undrift.stream import Stream
-
-NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
 
 
 @contextlib.contextmanager
@@ -42,9 +36,9 @@ def open_service(
 ) -> Iterator[Service]:
     """Give the service of a run's or a fleet's folder, or of a model file; no other process writes there meanwhile.
 
-    What it learns is in the run's folder: predictions, scores and the stream are committed there once a minute and when
-    it ends, and what came since is in its journal. Of a model file, `NAME-service` beside it becomes such a folder. The
-    journal of a fleet, or of a model for each key, lies in a folder of its own.
+    What it learns is in the folder: predictions, scores and the stream of a run, or the states of a fleet's keys, are
+    committed there now and then and when it ends, and what came since is in its journal. Of a model file,
+    `NAME-service` beside it becomes such a folder, or has the journal with a model for each key.
 
     Parameters
     ----------
@@ -76,7 +70,10 @@ def open_service(
     if (given / STORE_FILE).is_file() or key is not None:
         if versions is not None:
             raise InputError(f"{given}: models by key keep no versions; leave out --versions")
-        opened = _open_keys(given, beside, key, 0.9 if level is None else level, hold, durable)
+        more: dict[str, Any] = {"level": level, "hold": hold, "durable": durable}
+        opened = open_fleet(given, **more)
+        if key is not None:
+            opened = open_copies(model_in_file(given), key, beside, _digest(given), **more)
     else:
         if not given.is_dir():
             begin_run(beside, given, _stream_in_file(given))
@@ -85,29 +82,6 @@ def open_service(
         )
     with opened as service:
         yield service
-
-
-@contextlib.contextmanager
-def _open_keys(
-    given: Path, beside: Path, key: str | None, level: float, hold: float | None, durable: bool
-) -> Iterator[Service]:
-    """Give the service of a fleet's folder, or of a model for each key."""
-    with contextlib.ExitStack() as held:
-        fleet = Folder(given, "fleet")
-        if key is None:
-            held.enter_context(fleet.hold_lock())
-            beginning = held.enter_context(begin_with_fleet(given))
-        else:
-            beginning = begin_with_model(model_in_file(given), key, _digest(given))
-        folder = Folder(given / SERVICE if key is None else beside, "service", names=NAMES)
-        held.enter_context(folder.hold_lock())
-        journal = held.enter_context(open_journal(folder, durable))
-        pool, rows, first, origin = beginning
-        note = functools.cache(lambda: note_service(fleet))  # once; what fails is tried again by the next label
-        models = KeyedModels(pool, rows, journal, first, origin=origin, level=level, on_label=note)
-        service = Service(models, journal, hold=hold)
-        yield service
-        service.close()
 
 
 def _stream_in_file(file: Path) -> Stream | OnlineEstimator:
@@ -155,13 +129,14 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
     given = ForecastFolder(path)
     with given.hold_lock():
         state = given.read_state()
-        if state["settings"].get("known"):
-            raise InputError(f"{path}: forecasts that need columns known in advance cannot be served yet; use update")
         if state["settings"].get("key"):
             raise InputError(f"{path}: forecasters of many keys cannot be served yet; use update")
         if state["settings"].get("candidate"):
             raise InputError(f"{path}: forecasts beside candidates of your own cannot be served yet; use update")
         served = ServedForecasts(given)
+        both = next((name for name in served.known if name in served.plan.names), None)
+        if both is not None:
+            raise InputError(f"{path}: '{both:.60}' is a series and a column known in advance; rename one of them")
         with open_forecast_journal(given, durable=durable) as journal:
             service = ForecastService(served, journal)
             yield service

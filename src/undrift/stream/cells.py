@@ -235,8 +235,8 @@ def _text_or_none(cell: object, na: frozenset[str]) -> str | None:
 def label_text(cell: object) -> str:
     """Return a cell as a text; a number the shortest way, so that 1, 1.0 and "1" are one label.
 
-    >>> label_text(1.0), label_text("1.00"), label_text(True), label_text(" yes ")
-    ('1', '1', 'true', 'yes')
+    >>> label_text(1.0), label_text("1.00"), label_text(True), label_text(" yes "), label_text(1234567.0)
+    ('1', '1', 'true', 'yes', '1234567')
     """
     if isinstance(cell, bool):
         return "true" if cell else "false"
@@ -247,7 +247,9 @@ def label_text(cell: object) -> str:
         except ValueError:
             return text
         return f"{value:g}" if math.isfinite(value) and abs(value) < 1e6 and "_" not in text else text
-    return f"{cell:g}" if isinstance(cell, (int, float)) and abs(cell) < 1e6 else str(cell)
+    if isinstance(cell, (int, float)) and abs(cell) < 1e6:
+        return f"{cell:g}"
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def time_parser(kind: str) -> Callable[[str], dt.datetime]:

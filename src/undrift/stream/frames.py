@@ -256,6 +256,9 @@ def _read_column(who: str, nw: Any, column: Any) -> Cells:
         column = nw.from_native(column.to_native().dt.to_timestamp(), series_only=True)
         kind = column.dtype
     if kind.is_numeric() or kind == nw.Boolean:
+        known: Any = column.drop_nulls() if kind.is_integer() else ()
+        if len(known) and not -(2**53) < known.min() <= known.max() < 2**53:
+            return read_cells(who, column.name, column.to_list())  # floats do not tell such integers apart
         return np.asarray(column.cast(nw.Float64).fill_null(math.nan).to_numpy(), dtype=np.float64)
     if kind == nw.Datetime or kind == nw.Date:
         zone = getattr(kind, "time_zone", None)

@@ -25,6 +25,20 @@ UNKNOWN = ""
 """Name of one of two classes before its first label came; no label is empty."""
 
 
+def code_of_two(classes: Sequence[str]) -> dict[str, float]:
+    """Return the numbers of two labels by their texts, those of flags however they are spelled.
+
+    >>> code_of_two(["no", "yes"]), code_of_two(["0", "1"])["True"]
+    ({'no': 0.0, 'yes': 1.0}, 1.0)
+    """
+    code = {label: float(k) for k, label in enumerate(classes) if label}
+    own = next((pair for pair in FLAG_PAIRS if {*pair} == {*classes}), None)
+    if own is not None:
+        places = [code[flag] for flag in own]
+        code |= {flag: k for pair in FLAG_PAIRS for flag, k in zip(pair, places, strict=True)}
+    return code
+
+
 class LabelCode:
     """The classes of a target, from texts to numbers and back.
 
@@ -60,11 +74,8 @@ class LabelCode:
         return encode(self.classes, parse_texts(cells, origin.na), lines, origin)
 
     def _encode_two(self, classes: list[str], labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
-        code: dict[str | None, float] = {None: math.nan} | {c: float(k) for k, c in enumerate(classes) if c}
-        own = next((pair for pair in FLAG_PAIRS if {*pair} == {*classes}), None)
-        if own is not None:
-            places = [float(classes.index(flag)) for flag in own]
-            code |= {flag: k for pair in FLAG_PAIRS for flag, k in zip(pair, places, strict=True)}
+        code: dict[str | None, float] = {None: math.nan}
+        code.update(code_of_two(classes).items())
         for row, label in enumerate(labels):
             if label in code:
                 continue

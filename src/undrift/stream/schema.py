@@ -107,8 +107,11 @@ class Schema:
         return schema
 
 
-def infer_schema(first: FirstRows) -> Schema:
-    """Return what the columns are, from the first rows, or say why a run cannot use them."""
+def infer_schema(first: FirstRows, *, calendar: bool = False) -> Schema:
+    """Return what the columns are, from the first rows, or say why a run cannot use them.
+
+    With `calendar`, times that are not among the columns are features too, so that no other is needed.
+    """
     source, settings = first.source, first.source.settings
     first.require([settings.target], "--target")
     if settings.time is not None:
@@ -168,7 +171,7 @@ def infer_schema(first: FirstRows) -> Schema:
         found, seasons = find_calendar(instants), find_seasons(_steps(instants))
     if settings.calendar and time is None:
         raise InputError("--calendar needs a column with times; none was found, name it with --time")
-    if not (number_columns or text_columns or many_texts or settings.calendar or settings.lag):
+    if not (number_columns or text_columns or many_texts or calendar or settings.calendar or settings.lag):
         raise DataError(
             f"{source.name} has no column to learn from besides '{settings.target}'; add features, or --lag 1"
         )

@@ -235,7 +235,7 @@ class Settings(FileSettings, frozen=True, kw_only=True):
 class FleetSettings(Settings, frozen=True, kw_only=True):
     """What a fleet predicts, with one model per key."""
 
-    unsupported: ClassVar = ("half_life", "nonnegative", "level", "alert")
+    unsupported: ClassVar = ("half_life", "nonnegative", "level")
     """Settings of runs that fleets have no use for; the level of intervals is `interval`."""
 
     key: Annotated[Texts, option("Column that says which stream a row is of; a,b,c name it together.", "-k")]
@@ -299,7 +299,17 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
             "or COL for COL_1, COL_2, ..., made in their row."
         ),
     ] = ()
+    missing: Annotated[
+        Literal["fill", "indicators"],
+        option(
+            "Missing cells of known columns: fill (with the last one), or indicators (and features that mark them)."
+        ),
+    ] = "fill"
     level: Annotated[float, option("Level of the intervals.")] = 0.9
+    quantiles: Annotated[tuple[float, ...], option("Forecast these quantiles as well, such as 0.1,0.5,0.9.")] = ()
+    alert: Annotated[
+        bool, option("Report changes of errors and coverage, one step ahead; exit code 6 if there were any.")
+    ] = False
     nonnegative: Annotated[
         bool | None, option("Whether forecasts below 0 become 0 [default: while a series has had no value below 0].")
     ] = None
@@ -307,6 +317,9 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        again = next((one for k, one in enumerate(self.quantiles) if one in self.quantiles[:k]), None)
+        if again is not None:
+            raise InputError(f"settings: quantiles must not have {again!r:.60} twice")
         if self.series is not None and self.key is not None:
             raise InputError("undrift forecast: --series forecasts together, --key each by itself; give one of them")
         if (self.series or self.key) is not None and len(self.target) > 1:
@@ -326,7 +339,9 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
     def forecaster(self, every: int | None = None) -> Forecaster:
         """Return the model, before its first row; `every` are the seconds from row to row, None to find them."""
         from undrift.forecast import Forecaster
+        from undrift.forecast.forecast_input import check_quantiles
 
+        check_quantiles(Forecaster, self.quantiles)
         return Forecaster(
             self.horizon,
             self.season,

@@ -388,9 +388,13 @@ class Stream(Serializable):
 
     def serve_parsed(self, parsed: ParsedRows, origin: RowOrigin) -> tuple[Rows, Answers]:
         """Serve parsed rows of columns that are known, and keep them until their labels come."""
+        return self.serve_rows(self.complete_waiting(parsed, origin))
+
+    def complete_waiting(self, parsed: ParsedRows, origin: RowOrigin) -> WaitingRows:
+        """Return parsed rows whose labels come later, to be served by `serve_rows`; nothing changes."""
         assert self.features is not None
         work = self.features.copy()
-        return self.serve_rows(WaitingRows(work.complete(parsed, origin, "later"), work, self._model))
+        return WaitingRows(work.complete(parsed, origin, "later"), work, self._model)
 
     def serve_rows(self, waiting: WaitingRows, names: Mapping[int, Reference] | None = None) -> tuple[Rows, Answers]:
         """Serve rows that `encode_waiting` returned last; `names` are references by line."""

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
+from ..references import expect_stream
 from ..scenarios import CUT, Reference, Scenario
-from .commands import require, run_options, write_csv
-from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns
+from .commands import call, parse_json, require, run_options, write_csv
+from .keyed_rows import KEYS, expect_keyed_events, expect_keys, join_keys, keyed_columns
 
-NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "certify", "resume")
+NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "certify", "resume", "alert")
 
 
 class FleetPath(PathDriver):
@@ -24,13 +25,22 @@ class FleetPath(PathDriver):
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what the library says about each key."""
-        return expect_keys(scenario, reference)
+        if scenario.options.get("alert") == "events":
+            return expect_keyed_events(scenario)
+        return expect_stream(scenario, reference) if "alert" in scenario.options else expect_keys(scenario, reference)
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Play the fleet over the whole file."""
         out, asked = folder / "fleet", scenario.options
         first = slice(0, CUT) if "resume" in asked else slice(None)
         file = write_csv(folder / "rows.csv", keyed_columns(scenario, first))
+        if "alert" in asked:
+            words = [*fleet_options(scenario), "--no-report", "--json", "--quiet"]
+            code, printed, _ = call("fleet", file, "--out", out, *words)
+            if asked["alert"] == "signal":
+                return Answers({"signal": np.array([code == 6])}, single=True)
+            events = [f"{event['kind']} in row {event['row']}" for event in parse_json(printed)["events"]]
+            return Answers({"events": np.array(events)}, single=True)
         with explain_errors():
             play_fleet_file(scenario, file, out)
         if "certify" in asked:

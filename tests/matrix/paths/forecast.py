@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..outcome import Answers, PathDriver, Refused
-from ..scenarios import CUT, FEATURES, Reference, Scenario
+from ..references import LEVEL, name_event
+from ..scenarios import CUT, FEATURES, Reference, Scenario, earlier_means
 from .commands import json_row, parse_json, require, write_csv
 
 HORIZON = 3
-FORECAST_ROWS = dict.fromkeys(FEATURES, 85) | {"certificates": 200}
+FORECAST_ROWS = dict.fromkeys(FEATURES, 85) | {"certificates": 200, "alerts": 300}
 """Rows of a scenario, fewer than elsewhere as each costs more."""
 FORECAST_SERVED = 75
 """Rows up to which a service learns where an update follows it."""
 BY_ITSELF = ("elapsed", "delay", "lag", "calendar", "resume", "certify", "update")
-"""Features that forecasts have without an option."""
+"""Features that forecasts have without an option; `--elapsed` is refused, as rows are evenly spaced."""
 
 
 class Forecast(PathDriver):
@@ -30,7 +31,9 @@ class Forecast(PathDriver):
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what the library's forecaster says about the same series."""
         if "certify" in scenario.options:
-            return Answers(_certificates(scenario), single=True)
+            return Answers(certificates_of(scenario), single=True)
+        if "alert" in scenario.options:
+            return expect_signal_or(scenario, events_of(scenario))
         ignored = reference is scenario.others.get("ignored")
         columns = play_forecaster(scenario, timed=not ignored)
         return Answers({name: columns[name] for name in scenario.shows if name in columns})
@@ -40,10 +43,11 @@ class Forecast(PathDriver):
         out = forecast_file(scenario, folder, scenario.columns)
         if "certify" in scenario.options:
             return Answers(read_certificates(out), single=True)
+        if "alert" in scenario.options:
+            return expect_signal_or(scenario, read_events(out))
         import polars as pl
 
-        state = parse_json((out / "run.json").read_text(encoding="utf-8"))
-        return Answers(table_columns(pl.read_parquet(out / state["files"]["forecasts"])))
+        return Answers(table_columns(pl.read_parquet(out / "forecasts.parquet"), scenario))
 
 
 def forecast_file(
@@ -62,7 +66,8 @@ def forecast_file(
         if k:
             require("update", out, file, "--no-report", "--quiet")
         else:
-            require("forecast", file, *words, "--out", out, "--no-report", "--quiet")
+            codes = (6,) if "alert" in asked else (0,)
+            require("forecast", file, *words, "--out", out, "--no-report", "--quiet", codes=codes)
     return out
 
 
@@ -97,7 +102,7 @@ def forecast_options(scenario: Scenario) -> list[str]:
             words += ["--quantiles", ",".join(map(str, value))]
         elif name not in BY_ITSELF:
             words += [f"--{name}", str(value)]
-    return words
+    return [*words, "--known", "a"] if "missing" in scenario.options else words
 
 
 def play_forecaster(scenario: Scenario, *, timed: bool = True) -> dict[str, Any]:
@@ -112,15 +117,47 @@ def play_forecaster(scenario: Scenario, *, timed: bool = True) -> dict[str, Any]
     arguments: dict[str, Any] = (
         {"times": times[0] + np.arange(len(series)) * np.timedelta64(3600, "s")} if timed else {}
     )
-    if scenario.part == "two texts":
-        arguments["known"] = scenario.reference.Z[:, -1:]
-    if scenario.part == "cells":
+    if "texts" in scenario.options:
+        arguments["known"] = known_texts(scenario, values)
+    if scenario.part in ("cells", "indicators"):
         arguments["known"] = fill_forward(scenario.columns["a"])[:, None]
+    if scenario.part == "indicators":
+        holes = np.array([cell is None for cell in scenario.columns["a"]], dtype=float)
+        arguments["known"] = np.column_stack([arguments["known"], holes])
     if "candidate" in scenario.options:
         given = np.array(scenario.columns[scenario.options["candidate"]])
         arguments["candidates"] = align_candidate(given, len(series), HORIZON, ahead=HORIZON)
-    trace = _forecaster(scenario).play(series, **arguments)
-    return {name: getattr(trace, name) for name in ("yhat", "lower", "upper")}
+    levels = scenario.options.get("quantiles", ())
+    trace = _forecaster(scenario).play(series, quantiles=levels, **arguments)
+    quantiles = {f"q{level}": trace.quantiles[:, k] for k, level in enumerate(levels)}
+    return {name: getattr(trace, name) for name in ("yhat", "lower", "upper")} | quantiles
+
+
+def known_texts(scenario: Scenario, values: Any) -> Any:
+    """Return what is known of texts at each row, of itself and the next ones (rows, HORIZON + 1, features).
+
+    There is room for twenty texts in order of arrival, the first of which is 0, and from the text too many on the means
+    of earlier labels, here of a file in which the rows before taught nothing.
+    """
+    texts, rows = scenario.columns[scenario.options["texts"]], scenario.rows
+    order = list(dict.fromkeys(texts))[:20]
+    known = np.zeros((rows, HORIZON + 1, 22))
+    many = next((t for t, text in enumerate(texts) if text not in order), rows)
+    cells = [f"{text}" if t >= many else "" for t, text in enumerate(texts)]
+    for t in range(rows):
+        for h in range(HORIZON + 1):
+            at = min(t + h, rows - 1)
+            if texts[at] in order[1:]:
+                known[t, h, order.index(texts[at])] = 1.0
+            if many <= t:
+                known[t, h, 20:] = _mean_at(cells, values, many, t if h == 0 else t + 1, cells[at])
+    return known
+
+
+def _mean_at(cells: list[str], values: Any, begin: int, rows: int, text: str) -> Any:
+    """Return both means of a text after so many rows, of which those from `begin` on were learned."""
+    means = earlier_means([*cells[begin:rows], text], np.append(values[begin:rows], math.nan))
+    return np.array([means[0][-1], means[1][-1]])
 
 
 def fill_forward(cells: list[Any]) -> Any:
@@ -139,13 +176,40 @@ def _forecaster(scenario: Scenario) -> Any:
     return ud.Forecaster(HORIZON, level=asked.get("level", 0.9), candidates=own)
 
 
-def table_columns(table: Any) -> dict[str, Any]:
+def table_columns(table: Any, scenario: Scenario) -> dict[str, Any]:
     """Return the forecasts of a folder by origin and step (rows, steps)."""
     ordered = table.sort("origin", "step")
-    return {name: ordered[name].to_numpy().reshape(-1, HORIZON) for name in ("yhat", "lower", "upper")}
+    names = ("yhat", "lower", "upper", *(f"q{level}" for level in scenario.options.get("quantiles", ())))
+    return {name: ordered[name].to_numpy().reshape(-1, HORIZON) for name in names}
 
 
-def _certificates(scenario: Scenario) -> dict[str, Any]:
+def events_of(scenario: Scenario) -> list[str]:
+    """Return the events that a watch finds beside the library's forecasts, one step ahead."""
+    from undrift.events import Watch
+
+    said, y, watch = play_forecaster(scenario), scenario.columns["y"], Watch(level=LEVEL)
+    return [
+        name_event(event.kind, event.row)
+        for t in range(1, scenario.rows)
+        for event in watch.add_round(t + 1, y[t], *(said[name][t - 1, 0] for name in ("yhat", "lower", "upper")))
+    ]
+
+
+def read_events(out: Path, key: str | None = None) -> list[str]:
+    """Return the events of a folder of forecasts, of one key."""
+    found = parse_json((out / "run.json").read_text(encoding="utf-8"))["events"]
+    return [name_event(event["kind"], event["row"]) for event in found if event.get("key") == key]
+
+
+def expect_signal_or(scenario: Scenario, events: list[str]) -> Answers:
+    """Return events, or that somebody is told: `forecast_file` requires exit code 6."""
+    assert events
+    if scenario.shows == ("signal",):
+        return Answers({"signal": np.array([True])}, single=True)
+    return Answers({"events": np.array(events)}, single=True)
+
+
+def certificates_of(scenario: Scenario) -> dict[str, Any]:
     times = np.array(scenario.columns["time"], dtype="datetime64[s]")
     y = np.array(scenario.columns["y"])
     model = _forecaster(scenario)

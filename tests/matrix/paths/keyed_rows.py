@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..outcome import Answers
-from ..references import expect_stream
+from ..references import expect_stream, play_reference
 from ..scenarios import Reference, Scenario
 
 KEYS = ("left", "right")
@@ -47,6 +47,19 @@ def expect_keys(
     return Answers(
         {name: join_keys([own.columns[name] for own in by_key]) for name in by_key[0].columns}, single=by_key[0].single
     )
+
+
+def expect_keyed_events(scenario: Scenario) -> Answers:
+    """Return what one watch for both keys finds in the library's predictions, the first key first."""
+    from undrift.events import KeyedWatch
+
+    watch, found = KeyedWatch(), []
+    for k, (key, own) in enumerate(scenarios_by_key(scenario).items()):
+        yhat = play_reference(own.reference)["yhat"]
+        for t in range(1, scenario.rows):
+            row = k * scenario.rows + t + 1
+            found += watch.add_round(key, row, float(own.reference.y[t]), float(yhat[t]))
+    return Answers({"events": np.array([f"{event.kind} in row {event.row}" for event in found])}, single=True)
 
 
 def join_keys(columns: list[Any]) -> Any:

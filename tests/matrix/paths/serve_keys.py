@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
 from ..scenarios import CUT, SERVED, Reference, Scenario
-from .commands import json_row, require, require_option, write_csv
-from .fleet import fleet_options, read_fleet
+from .commands import json_row, require, run_options, write_csv
+from .fleet import read_fleet
 from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns, scenarios_by_key
 from .serve import answer_columns, expect_served, learn_label
 
@@ -23,31 +24,25 @@ class ServeKeys(PathDriver):
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what the library says about each key; labels are late from the first served row on."""
         if scenario.options.get("alert") == "events":
-            answers = expect_served(scenario, reference).columns["events"]
-            return Answers({"events": np.unique([event.split(" in row")[0] for event in answers])}, single=True)
+            found = [expect_served(own, own.reference).columns["events"] for own in scenarios_by_key(scenario).values()]
+            kinds = [event.split(" in row")[0] for event in np.concatenate(found)]
+            return Answers({"events": np.unique(kinds)}, single=True)
         if "alert" in scenario.options:
             return expect_served(scenario, reference)
+        if "texts" in scenario.options and reference is scenario.reference:
+            return expect_shared_texts(scenario)
         return expect_keys(scenario, reference, expect_served)
-
-    def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what is watched by key."""
-        return {"coverage of intervals alone": Answers({"events": np.array(["coverage fell"])}, single=True)}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Play the fleet over the first rows, and serve the others."""
-        from dataclasses import replace
-
         from undrift.serve import open_service
 
         asked, out = scenario.options, folder / "fleet"
         file = write_csv(folder / "first.csv", keyed_columns(scenario, slice(0, CUT)))
-        served = ("delay", "level", "quantiles", "resume", "alert", "certify")
+        served = ("delay", "level", "resume", "alert", "certify")
         plain = {name: value for name, value in asked.items() if name not in served}
-        words = fleet_options(replace(scenario, options=plain))
+        words = ["--key", "key", *run_options(replace(scenario, options=plain))]
         require("fleet", file, *words, "--out", out, "--no-report", "--quiet")
-        for name in ("quantiles", "certify"):
-            if name in asked:
-                require_option("serve", name)
         answers: dict[str, list[Any]] = {key: [] for key in KEYS}
         count = (SERVED if "update" in asked else scenario.rows) - CUT
         middle = (count // 2,) if "resume" in asked else ()
@@ -60,10 +55,12 @@ class ServeKeys(PathDriver):
                             answers[key] += service.predict([row])
                             learn_label(service, own, answers[key], k - asked.get("delay", 0))
                     events = list(service.events)
+        if "certify" in asked:
+            require("certify", out)
         if "update" in asked:
             later = write_csv(folder / "later.csv", keyed_columns(scenario, slice(SERVED, None)))
             require("update", out, later, "--no-report", "--quiet")
-            return Answers({"yhat": read_fleet(out, scenario.shows)["yhat"][CUT:]}, rows=slice(SERVED, None))
+            return Answers({"yhat": read_fleet(out, scenario.shows)["yhat"][SERVED:]}, rows=slice(SERVED, None))
         if scenario.shows == ("signal",):
             return Answers({"signal": np.array([bool(events)])}, single=True)
         if "alert" in asked:
@@ -73,3 +70,23 @@ class ServeKeys(PathDriver):
             {name: join_keys([own_columns[name] for own_columns in columns]) for name in columns[0]},
             rows=slice(CUT, None),
         )
+
+
+def expect_shared_texts(scenario: Scenario) -> Answers:
+    """Return what a stream says about each key that knows the columns from the first rows of both."""
+    import undrift as ud
+
+    def columns(own: dict[str, list[Any]], rows: slice = slice(None)) -> dict[str, list[Any]]:
+        return {name: cells[rows] for name, cells in own.items() if name != "key"}
+
+    predictions = []
+    for own in scenarios_by_key(scenario).values():
+        stream = ud.Stream("y", time="time", speed="fast")
+        stream.infer(_table(columns(keyed_columns(scenario, slice(0, CUT)))))
+        predictions.append(stream.play(_table(columns(own.columns))).yhat)
+    return Answers({"yhat": join_keys(predictions)})
+
+
+def _table(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return columns as rows."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,7 +1,8 @@
-"""Fleets on Spark: `learn_table`, the same `Fleet` with Spark's shuffle."""
+"""Fleets on Spark: `learn_table`, the same `Fleet` of a table with Spark's shuffle."""
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import math
 import os
@@ -16,19 +17,25 @@ import numpy as np
 import undrift as ud
 
 from ..outcome import Answers, PathDriver, Refused, explain_errors
-from ..scenarios import CUT, Scenario
-from .estimators import feature_names
-from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns
+from ..scenarios import CUT, Reference, Scenario
+from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns, second_key
+from .streams import answer_columns, make_rows, make_stream
 
-FLEET = {"delay": "delay", "lag": "lags", "level": "interval"}
-"""Options that `Fleet` has another word for; what it has no word for is passed as it is."""
+NOT_SETTINGS = ("texts", "classes", "level", "resume")
+"""Options that are found in the columns, or that fleets have another word for."""
 
 
 class Spark(PathDriver):
-    """Records of two keys with an order of their own."""
+    """Rows of two keys, ordered by time."""
 
     name = "Spark"
-    expect = staticmethod(expect_keys)
+
+    def expect(self, scenario: Scenario, reference: Reference) -> Answers:
+        """Return what the library says about each key; of texts, when a stream has seen those of both keys."""
+        if scenario.feature == "many texts" and reference is scenario.reference:
+            return _expect_streams(scenario)
+        expected = expect_keys(scenario, reference)
+        return _likeliest(expected) if "classes" in scenario.options else expected
 
     def missing(self) -> str | None:
         """Return what keeps Spark from running here, None if nothing does."""
@@ -47,11 +54,8 @@ class Spark(PathDriver):
 
         asked = scenario.options
         columns = keyed_columns(scenario)
-        columns["order"] = [row for row in range(scenario.rows) for _ in KEYS]
-        if "classes" in asked:
-            columns["y"] = [float(["blue", "green", "red"].index(label)) for label in columns["y"]]
         with explain_errors():
-            fleet = _make_fleet(scenario)
+            fleet = _make_fleet(scenario, columns)
             parts = [slice(0, 2 * CUT), slice(2 * CUT, None)] if "resume" in asked else [slice(None)]
             models, records = None, []
             for part in parts:
@@ -61,20 +65,39 @@ class Spark(PathDriver):
         return Answers(_read(records, scenario))
 
 
-def _make_fleet(scenario: Scenario) -> Any:
-    asked, model = dict(scenario.options), dict[str, Any](speed="fast")
-    kind = ud.OnlineClassifier if asked.pop("classes", None) else ud.OnlineRegressor
-    if asked.pop("missing", None) is not None:
-        model["indicators"] = True
-    if "candidate" in asked:
-        model["candidates"] = [asked.pop("candidate")]
-    if "speed" in asked:
-        model["speed"] = asked.pop("speed")
-    asked.pop("resume", None)
-    others = {FLEET.get(name, name): value for name, value in asked.items()}
-    return ud.Fleet(
-        kind(**model), key="key", order="order", features=feature_names(scenario), target="y", **others
-    )  # fmt: skip
+def _make_fleet(scenario: Scenario, columns: dict[str, list[Any]]) -> Any:
+    asked: dict[str, Any] = {"speed": "fast", **scenario.options}
+    settings = {name: value for name, value in asked.items() if name not in NOT_SETTINGS}
+    if "elapsed" in settings:
+        settings["elapsed"] = True
+    if "candidate" in settings:
+        settings["candidate"] = (settings["candidate"],)
+    if "level" in asked:
+        settings["interval"] = asked["level"]
+    if "alert" in asked:
+        settings["alert"] = True
+    return ud.Fleet.of_table(_dicts(columns), "y", key="key", time="time", **settings)
+
+
+def _dicts(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _expect_streams(scenario: Scenario) -> Answers:
+    """Return what a stream says about each key whose columns are those of the rows of both."""
+    both = [{name: cell for name, cell in row.items() if name != "key"} for row in _dicts(keyed_columns(scenario))]
+    keys = scenario, second_key(scenario)
+    by_key = [answer_columns(make_stream(own).infer(both).play(make_rows(own)), own) for own in keys]
+    return Answers({name: join_keys([own[name] for own in by_key]) for name in by_key[0]})
+
+
+def _likeliest(expected: Answers) -> Answers:
+    """Return the likeliest label of each row and its probability, which is what Spark's rows have."""
+    if not expected.columns:
+        return expected
+    labels = np.array([name[2:-1] for name in expected.columns])
+    p = np.stack([*expected.columns.values()])
+    return Answers({"prediction": labels[np.argmax(p, axis=0)], "probability": np.max(p, axis=0)})
 
 
 @lru_cache(maxsize=1)
@@ -101,12 +124,11 @@ def _session() -> Any:
 
 def _frame(columns: dict[str, list[Any]]) -> Any:
     """Return a Spark frame with the columns, the types those of their cells."""
-    kinds = {str: "string", float: "double", int: "long"}
-    used = {name: cells for name, cells in columns.items() if name != "time"}
+    kinds = {str: "string", float: "double", int: "long", dt.datetime: "timestamp"}
     types = [
-        f"`{name}` {kinds[type(next(cell for cell in cells if cell is not None))]}" for name, cells in used.items()
+        f"`{name}` {kinds[type(next(cell for cell in cells if cell is not None))]}" for name, cells in columns.items()
     ]
-    return _session().createDataFrame(list(zip(*used.values(), strict=True)), ", ".join(types))
+    return _session().createDataFrame(list(zip(*columns.values(), strict=True)), ", ".join(types))
 
 
 def _read(records: list[Any], scenario: Scenario) -> dict[str, Any]:
@@ -116,10 +138,10 @@ def _read(records: list[Any], scenario: Scenario) -> dict[str, Any]:
     if reason is not None:
         raise Refused(reason)
     out = {}
-    for name in scenario.shows:
+    for name in ("prediction", "probability") if "classes" in scenario.options else scenario.shows:
         column = known.get(name, name)
         if column in rows[0]:
             by_key = [sorted((row for row in rows if row["key"] == key), key=lambda row: row["order"]) for key in KEYS]
-            numbers = [[math.nan if row[column] is None else row[column] for row in part] for part in by_key]
-            out[name] = join_keys([np.array(values) for values in numbers])
+            cells = [[math.nan if row[column] is None else row[column] for row in part] for part in by_key]
+            out[name] = join_keys([np.array(values) for values in cells])
     return out

@@ -278,3 +278,24 @@ def test_an_update_of_which_nothing_is_usable_is_bad_data(folder, capsys):
     assert run(["fleet", "first.csv", *OPTIONS, "-o", "out"]) == 0
     assert run(["update", "out", "more.csv", "--no-report", "-q"]) == 3
     assert "more.csv: no row could be learned; most often (90 rows) because feature 'price'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("speed", ["light", "fast", "best"])
+def test_a_fleet_of_any_speed_is_a_loop_over_keys_without_trees(folder, speed):
+    frame = frame_of(shops=2).drop("offer", "day")
+    frame.write_csv("t.csv")
+    assert run(["fleet", "t.csv", "-k", "shop", "-t", "sales", "--speed", speed, "--no-report", "-q", "-o", "out"]) == 0
+    said = [row["prediction"] for row in rows_of("out") if row["key"] == "s1"]
+    one = frame.filter(pl.col("shop") == "s1")
+    model = ud.OnlineRegressor(speed=speed, trees=False)
+    expected = model.play(one.select("price").to_numpy(), one["sales"].to_numpy()).yhat
+    assert [float(text) for text in said[1:]] == expected[1:].tolist()
+
+
+def test_the_calendar_alone_is_enough_for_several_classes(folder):
+    frame = frame_of()
+    weekday = np.array(["early", "middle", "late"])[np.arange(len(frame)) // 3 % 7 // 3]
+    frame.select("shop", "day", pl.Series("sales", weekday)).write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--calendar", "-o", "out"]) == 0
+    assert json.loads(Path("out/run.json").read_text())["features"] == Calendar(hours=False).names()
+    assert all(float(row["skill"]) > 0.1 for row in rows_of("out", "keys.csv"))

@@ -261,13 +261,6 @@ def test_tiny_files_give_a_forecast(tmp_path, text, more, capsys):
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--known", "value"], 2, "must be different columns"),
         ("s,value\na,1\nb,2\n", ["-t", "value", "--series", "s"], 3, "need a column with times"),
         (
-            "value,promo\n1,low\n2,high\n3,none at all\n",
-            ["-t", "value", "--known", "promo"],
-            3,
-            "line 4: 'promo' is 'none at all', a third text after 'low' and 'high', but a column known in advance "
-            "holds numbers or two texts; write a column of 0 and 1 for each text, or leave it out of --known",
-        ),
-        (
             "value,price\n" + "1,2\n" * 50 + "1,free\n",
             ["-t", "value", "--known", "price"],
             3,
@@ -450,7 +443,7 @@ def test_two_texts_known_in_advance_are_0_and_1_in_later_files_too(tmp_path, key
         assert run(["forecast", str(tmp_path / f"{name}-a.csv"), *options]) == 0
         assert run(["update", str(out), str(tmp_path / f"{name}-b.csv")]) == 0
         if key:
-            return ForecastFolder(out).read_table(state(out), "next")["yhat"].to_list()
+            return ForecastFolder(out).read_table(state(out), "ahead")["yhat"].to_list()
         return Forecaster.load(out / state(out)["files"]["model"]).forecast().yhat[0].tolist()
 
     numbers = forecast("numbers", ["0", "1"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,12 +12,13 @@ import polars as pl
 import pytest
 
 from tests.forecast.series import random_walk, seasonal
+from tests.helpers import edit_state
 from tests.run.forecast.test_forecast_files import hours, state, write
 from undrift import store
 from undrift.cli.app import run
 from undrift.errors import InputError, ModelFileError
 from undrift.report.formatting import number
-from undrift.run.forecast import keys
+from undrift.run.forecast import certify, keys
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.keys import read_shard
 
@@ -43,15 +45,15 @@ def forecast(path, out, *more):
 
 
 def forecasts(folder):
-    tables = [pl.read_parquet(folder / name) for name in state(folder)["parts"]]
-    return pl.concat(tables).sort("key", "origin", "step")
+    assert state(folder)["parts"] == []
+    return pl.read_parquet(folder / state(folder)["files"]["forecasts"]).sort("series", "origin", "step")
 
 
 def contents(folder):
     """Return what must be equal in two folders: forecasts, next steps, scores and states of every key."""
     one, found = ForecastFolder(folder), state(folder)
     models = [one for shard in found["shards"] for one in read_shard(folder / shard["name"])]
-    tables = [forecasts(folder), one.read_table(found, "next").sort("key", "step"), one.read_table(found, "keys")]
+    tables = [forecasts(folder), one.read_table(found, "ahead").sort("series", "step"), one.read_table(found, "keys")]
     return tables, {model.key: model for model in models}
 
 
@@ -77,10 +79,11 @@ def test_every_key_is_forecast_as_if_it_were_alone(tmp_path, capsys):
         alone = tmp_path / key
         assert run(["forecast", str(one), "-t", "value", "-H", "4", "-o", str(alone), "--no-report", "-q"]) == 0
         table = pl.read_parquet(alone / state(alone)["files"]["forecasts"])
-        mine = found.filter(pl.col("key") == key)
+        mine = found.filter(pl.col("series") == key)
+        assert mine.columns == table.columns
         for name in ("origin", "step", "time", "yhat", "lower", "upper"):
             assert mine[name].to_list() == table[name].to_list()
-        ahead = ForecastFolder(out).read_table(state(out), "next").filter(pl.col("key") == key)
+        ahead = ForecastFolder(out).read_table(state(out), "ahead").filter(pl.col("series") == key)
         assert ahead["yhat"].to_list() == table.tail(STEPS)["yhat"].to_list()
         assert ahead["time"].to_list() == table.tail(STEPS)["time"].to_list()
 
@@ -91,7 +94,7 @@ def test_scores_of_a_key_are_those_of_its_forecasts(tmp_path):
     keys_table = ForecastFolder(out).read_table(state(out), "keys")
     for row in keys_table.iter_rows(named=True):
         y = SERIES[row["key"]]
-        mine = forecasts(out).filter(pl.col("key") == row["key"])
+        mine = forecasts(out).filter(pl.col("series") == row["key"])
         yhat, lower, upper = (mine[name].to_numpy().reshape(-1, STEPS) for name in ("yhat", "lower", "upper"))
         at = [(t, h) for t in range(80) for h in range(1, STEPS + 1) if t + h < 80]
         assert row["judged"] == len(at)
@@ -241,3 +244,111 @@ def test_forecasters_of_many_keys_are_not_served(tmp_path):
     assert forecast(write_keys(tmp_path / "all.csv", range(20)), out) == 0
     with pytest.raises(InputError, match="many keys cannot be served yet; use update"), open_forecasts(out):
         pass
+
+
+def test_the_report_lists_keys_worst_first_and_some_are_certified(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    series = {"<b>": random_walk(150), "=a": seasonal(150, 12), "c": seasonal(150, 12, seed=1)}
+    words = ["-t", "value", "-k", "shop", "-H", "2", "-o", str(out)]
+    assert run(["forecast", str(write_keys(tmp_path / "all.csv", range(130), series=series)), *words]) == 0
+    page = (out / "report.html").read_text()
+    assert f"report: {out / 'report.html'}" in capsys.readouterr().out
+    table = page.split("Keys, the worst first")[1].split("</table>")[0]
+    keys_table = pl.read_parquet(out / "keys.parquet")
+    ratio = keys_table["mse"] / keys_table.select(pl.min_horizontal("mse_last_time", "mse_last_season")).to_series()
+    ranked = keys_table["key"].gather(ratio.arg_sort(descending=True)).to_list()
+    shown = [key.replace("<", "&lt;").replace(">", "&gt;") for key in ranked]
+    assert re.findall(r'<th scope="row">(.*?)</th>', table) == shown
+    names = [one["name"] for one in json.loads(page.split('id="numbers">')[1].split("</script>")[0])["fan"]["series"]]
+    assert names == ranked
+    assert run(["certify", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["certificates"]
+    assert [(one["series"], one["step"]) for one in found] == [(key, step) for key in series for step in (1, 2)]
+    assert run(["update", str(out), str(write_keys(tmp_path / "more.csv", range(130, 150), series=series))]) == 0
+    assert (out / "report.html").read_text() != page
+    monkeypatch.setattr(certify, "SERIES", 1)
+    assert run(["certify", str(out)]) == 0
+    assert "certified are 1 of 3 keys, those with most rows" in capsys.readouterr().out
+
+
+def test_keys_without_a_value_have_a_page_without_steps(tmp_path):
+    (tmp_path / "a.csv").write_text("shop,value\n" + "a,\nb,\n" * 5)
+    out = tmp_path / "out"
+    assert run(["forecast", str(tmp_path / "a.csv"), "-t", "value", "-k", "shop", "-o", str(out)]) == 0
+    assert "No forecast could be judged yet" in (out / "report.html").read_text()
+    assert run(["certify", str(out)]) != 0
+
+
+def test_an_update_of_keys_that_is_killed_at_any_write_changes_nothing_or_all(tmp_path):
+    first, more = write_keys(tmp_path / "a.csv", range(30)), write_keys(tmp_path / "b.csv", range(30, 50))
+    assert forecast(write_keys(tmp_path / "all.csv", range(50)), tmp_path / "whole") == 0
+    assert forecast(first, tmp_path / "first") == 0
+    code = (
+        "import os, signal, sys\n"
+        "from undrift.cli.app import run\n"
+        "from undrift.run.forecast import keys\n"
+        "keys.SHARD_KEYS, keys.COMMIT_SECONDS = 2, -1.0\n"
+        "count, real = [0], os.replace\n"
+        "def replace(a, b):\n"
+        "    count[0] += 1\n"
+        "    if count[0] == int(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(a, b)\n"
+        "os.replace = replace\n"
+        "code = run(['update', sys.argv[2], sys.argv[3], '--no-report', '-q'])\n"
+        "print(count[0])\n"
+    )
+    ended = False
+    for at in range(2, 60, 4):
+        out = tmp_path / f"{at}"
+        shutil.copytree(tmp_path / "first", out)
+        words = [sys.executable, "-c", code, str(at), str(out), str(more)]
+        ended = subprocess.run(words, check=False, capture_output=True).returncode == 0
+        assert run(["update", str(out), str(more), "--no-report", "-q"]) == 0
+        assert_same(out, tmp_path / "whole")
+        if ended:
+            break
+    assert ended
+
+
+def test_a_full_disk_leaves_the_keys_as_they_were(tmp_path, monkeypatch, capsys):
+    words = ["-t", "value", "-k", "shop", "-H", "4", "-o", str(tmp_path / "out"), "--no-report"]
+    first = ["forecast", str(write_keys(tmp_path / "a.csv", range(30))), *words]
+    update = ["update", str(tmp_path / "out"), str(write_keys(tmp_path / "b.csv", range(30, 50))), "--no-report"]
+    for command in (first, update):
+        before = {file.name: file.read_bytes() for file in (tmp_path / "out").glob("[!.]*")}
+        for name in ("write_parquet", "sink_parquet"):
+            with monkeypatch.context() as patch:
+                frame = pl.DataFrame if name == "write_parquet" else pl.LazyFrame
+                patch.setattr(frame, name, fill_disk)
+                assert run(command) == 1
+            error = capsys.readouterr().err.splitlines()[-1]
+            assert error.endswith("out: the disk is full; make room, then give the same command again")
+            assert {file.name: file.read_bytes() for file in (tmp_path / "out").glob("[!.]*")} == before
+        assert run(command) == 0
+    assert forecast(write_keys(tmp_path / "all.csv", range(50)), tmp_path / "whole") == 0
+    assert_same(tmp_path / "out", tmp_path / "whole")
+
+
+def fill_disk(*_, **__):
+    raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parts": [3]}, {"shards": {}}, {"shards": [{"name": "models-000000.undrift"}]}, {"events": [{"kind": "x"}]},
+        {"events": [{"kind": "error grew", "row": "1", "feature": None, "sentence": "s"}]}, {"files": {"keys": "no"}},
+        {"plan": {"names": [], "time": None, "clock": "iso", "spacing": 0, "texts": 3}},
+    ],
+)  # fmt: skip
+def test_a_forged_state_of_keys_is_one_sentence(tmp_path, change, capsys):
+    out, file = tmp_path / "out", write_keys(tmp_path / "a.csv", range(80))
+    assert forecast(file, out) == 0
+    edit_state(out / "run.json", **change)
+    capsys.readouterr()
+    for command in (["update", str(out), str(write_keys(tmp_path / "b.csv", range(70, 80)))], ["certify", str(out)]):
+        code = run(command)
+        (sentence, *more) = capsys.readouterr().err.splitlines()
+        assert code in (2, 3, 5)
+        assert not more
+        assert str(out) in sentence

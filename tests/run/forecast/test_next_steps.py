@@ -70,12 +70,17 @@ def test_one_row_with_a_time_has_steps_without_times(tmp_path, capsys):
     assert "next steps of value" in capsys.readouterr().out
 
 
-def test_forecasts_by_key_leave_no_next_steps_of_a_single_series(tmp_path):
+def test_forecasts_by_key_have_the_same_next_steps_of_their_own(tmp_path):
     out = ["-o", str(tmp_path / "out"), "-H", "2", "--no-report"]
     (tmp_path / "k.csv").write_text("shop,sold\n" + "".join(f"{'ab'[k % 2]},{k % 7}\n" for k in range(40)))
     assert run(["forecast", write(tmp_path / "a.csv", range(60)), "-t", "value", *out]) == 0
+    columns = list(read(tmp_path / "out")[0])
     assert run(["forecast", str(tmp_path / "k.csv"), "-t", "sold", "--key", "shop", "--force", *out]) == 0
-    assert not (tmp_path / "out" / "next.csv").exists()
+    found = read(tmp_path / "out")
+    assert list(found[0]) == columns
+    assert [(row["series"], row["step"], row["time"]) for row in found] == [
+        ("a", "1", "20"), ("a", "2", "21"), ("b", "1", "20"), ("b", "2", "21"),
+    ]  # fmt: skip
 
 
 def test_a_file_of_somebody_else_is_not_replaced(tmp_path, capsys):

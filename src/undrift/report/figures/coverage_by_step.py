@@ -37,7 +37,7 @@ def draw(result: ForecastResult, numbers: Numbers) -> Figure:
     }
     return Figure(
         "inside",
-        "Do the intervals keep their word?",
+        "Are the intervals calibrated?",
         f"{level} of values should lie inside, at every step: the line should stay near the dashed one.",
         f"Line chart of coverage by step, from {percent(min(known))} to {percent(max(known))}.",
         f"Measured: share of known values inside the interval served before. Held against: {level}.",

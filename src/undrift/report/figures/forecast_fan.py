@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+from undrift._typing import Vector
 from undrift.report.figures.figure import Figure, Measured, Numbers, View
 from undrift.report.formatting import percent, plural
 from undrift.report.plot_spec import PlotSpec, colour, curve, escape, ref, round_numbers
-from undrift.run import ForecastResult
+from undrift.run import ForecastResult, KeysResult
+from undrift.run.forecast.forecast_folder import ForecastFolder
+from undrift.run.forecast.keys import rank_keys
+from undrift.run.tables import as_lists
+from undrift.stream.settings import ForecastSettings
 
 SECTION = "next"
 SHOWN = 12
@@ -15,39 +22,54 @@ PAST = 3
 LEAST_PAST = 72
 
 
-def measure(result: ForecastResult) -> Measured:
-    """Return the last values of every series, and the steps after them."""
-    steps = result.model.horizon
-    ahead = result.model.forecast()
-    rows = len(result.values)
+def measure(result: ForecastResult | KeysResult) -> Measured:
+    """Return the last values of every series, or of the worst keys, and the steps after them."""
+    settings = ForecastSettings.from_dict(result.state["settings"])
+    series = _of_keys(result, settings) if isinstance(result, KeysResult) else _of_series(result)
+    return {"fan": {"series": series, "level": settings.level}} if series else {"fan": None}
+
+
+def _of_series(result: ForecastResult) -> list[Numbers]:
+    """Return what is drawn of series that were forecast together."""
+    ahead, rows, steps = result.model.forecast(), len(result.values), result.model.horizon
     past = min(rows, max(LEAST_PAST, PAST * steps))
-    if result.times is None:
-        x_past: list[object] = list(range(rows - past, rows))
-        x_ahead: list[object] = list(range(rows, rows + steps))
-    else:
+    x_past: list[object] = list(range(rows - past, rows))
+    x_ahead: list[object] = list(range(rows, rows + steps))
+    if result.times is not None:
         x_past = [str(one) for one in result.times[-past:].astype("datetime64[s]")]
-        spaced = bool(result.state["plan"]["spacing"])
-        x_ahead = [str(one) for one in result.model.times()] if spaced else list(range(rows, rows + steps))
-    series = []
-    for s, name in enumerate(result.state["plan"]["names"][:SHOWN]):
-        yhat, lower, upper = (part[s] for part in ahead)
-        last = result.values[-past:, s]
-        series.append(
-            {
-                "name": name,
-                "past": round_numbers(last, 6),
-                "yhat": round_numbers(yhat, 6),
-                "lower": round_numbers(lower, 6),
-                "upper": round_numbers(upper, 6),
-            }
-        )
-    return {"fan": {"past": x_past, "ahead": x_ahead, "series": series, "level": result.model.level}}
+        if result.state["plan"]["spacing"]:
+            x_ahead = [str(one) for one in result.model.times()]
+    return [
+        _series(name, x_past, result.values[-past:, s], x_ahead, *(part[s] for part in ahead))
+        for s, name in enumerate(result.state["plan"]["names"][:SHOWN])
+    ]
 
 
-def draw(result: ForecastResult, numbers: Numbers) -> Figure:
+def _of_keys(result: KeysResult, settings: ForecastSettings) -> list[Numbers]:
+    """Return what is drawn of the worst keys."""
+    folder, state = ForecastFolder(result.folder), result.state
+    if "ahead" not in state["files"]:
+        return []
+    values, ahead = folder.read_table(state, "values"), folder.read_table(state, "ahead")
+    found = []
+    for key in rank_keys(result.keys)["key"][:SHOWN]:
+        last = values.filter(values["series"] == key).tail(max(LEAST_PAST, PAST * settings.horizon))
+        steps = ahead.filter(ahead["series"] == key)
+        x_past, x_ahead = (as_lists(part.select("time"))["time"] for part in (last, steps))
+        ends = (steps[name].to_numpy() for name in ("yhat", "lower", "upper"))
+        found.append(_series(key, x_past, last["0"].fill_null(math.nan).to_numpy(), x_ahead, *ends))
+    return found
+
+
+def _series(name: str, x_past: list[object], past: Vector, x_ahead: list[object], *ends: Vector) -> Numbers:
+    numbers = zip(("past", "yhat", "lower", "upper"), (past, *ends), strict=True)
+    return {"name": name, "x_past": x_past, "x_ahead": x_ahead, **{part: round_numbers(y, 6) for part, y in numbers}}
+
+
+def draw(result: ForecastResult | KeysResult, numbers: Numbers) -> Figure:
     """Draw a view for each series."""
     fan = numbers["fan"]
-    level, steps = percent(fan["level"]), plural(len(fan["ahead"]), "step")
+    level, steps = percent(fan["level"]), plural(len(fan["series"][0]["x_ahead"]), "step")
     views = [
         View(escape(one["name"]), _lines(k), {"hovermode": "x unified"}, linked=False)
         for k, one in enumerate(fan["series"])
@@ -68,16 +90,19 @@ def _lines(k: int) -> list[PlotSpec]:
     band: PlotSpec = {
         "type": "scatter",
         "mode": "lines",
-        "x": ref("fan", "ahead"),
+        "x": ref("fan", "series", k, "x_ahead"),
         "line": {"width": 0},
         "showlegend": False,
     }
     return [
-        curve("fan", "series", k, "past", label="values", shade="first", x=ref("fan", "past")),
+        curve("fan", "series", k, "past", label="values", shade="first", x=ref("fan", "series", k, "x_past")),
         {**band, "y": ref("fan", "series", k, "lower"), "name": "lower end", "hoverinfo": "skip"},
         {
             **band, "y": ref("fan", "series", k, "upper"), "name": "interval", "fill": "tonexty",
             "fillcolor": colour("band"), "hoverinfo": "skip",
         },
-        curve("fan", "series", k, "yhat", label="forecast", shade="own", x=ref("fan", "ahead"), line={"width": 2.5}),
+        curve(
+            "fan", "series", k, "yhat", label="forecast", shade="own", x=ref("fan", "series", k, "x_ahead"),
+            line={"width": 2.5},
+        ),
     ]  # fmt: skip

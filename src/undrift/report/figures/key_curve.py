@@ -76,14 +76,19 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw labels and predictions of the key that is shown."""
     target, last = fleet.run.fleet.fields.target, numbers["curve"]["last"]
     level = fleet.run.fleet.interval
-    lines = [_line("y", f"true {target}", "ink"), _line("yhat", "predicted", "own")]
+    true, predicted = f"true {target}", "predicted"
+    if fleet.task == "multiclass":
+        true, predicted = "whether the likeliest class came", "its probability"
+    lines = [_line("y", true, "ink"), _line("yhat", predicted, "own")]
     if level is not None:
         area = {"line": {"width": 0}, "hoverinfo": "skip"}
         lower = _line("lower", "lower", "band") | area | {"showlegend": False}
         upper = _line("upper", f"{percent(level)} interval", "band") | area
         lines = [lower, upper | {"fill": "tonexty", "fillcolor": colour("band")}, *lines]
     what, said = target, "prediction made"
-    if fleet.classes is not None:
+    if fleet.task == "multiclass":
+        what, said = "the likeliest class", "probability of the likeliest class given"
+    elif fleet.classes is not None:
         what = f"chance of “{fleet.classes[1]}”"
         said = f"{what} given"
     return Figure(

@@ -41,7 +41,7 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
         for k, (name, shade) in enumerate(zip(ages["names"], shades, strict=True))
     ]  # fmt: skip
     own, seen = ages["losses"][0], ages["seen"]
-    loss = "log-loss" if fleet.task == "classification" else "squared error"
+    loss = "squared error" if fleet.task == "regression" else "log-loss"
     ticks = {"tickvals": seen, "ticktext": [f"{n:,}" for n in seen]}
     layout: PlotSpec = {
         "xaxis": {"type": "log", "title": {"text": "rows seen before"}, **ticks},

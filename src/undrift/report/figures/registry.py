@@ -32,7 +32,7 @@ FLEET_FIGURES = ("loss_saved", "loss_by_rows_seen", "key_half_lives", "key_scatt
 """Figures of a fleet's page; their subject is a `undrift.run.FleetResult`."""
 
 FORECAST_FIGURES = ("forecast_fan", "error_by_step", "coverage_by_step")
-"""Figures of a forecast's page; their subject is a `undrift.run.ForecastResult`."""
+"""Figures of a forecast's page; their subject is a `undrift.run.ForecastResult`, of the first also a `KeysResult`."""
 
 COMPARISON_FIGURES = ("compared_losses",)
 """Figures of the page of several runs; their subject is a `undrift.run.RunsComparison`."""

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.baselines import ClassBaselines, baseline_names, grouped_baselines
+from undrift.events import Event, KeyedWatch
+from undrift.losses import sigmoid
 from undrift.metrics import class_losses, round_losses
 from undrift.stream.answers import probability_column
 from undrift.stream.calendar import find_seasons
@@ -161,6 +163,27 @@ def summarize_keys(outputs: Outputs, task: str, lags: Sequence[int] = (), time_u
     named = [report for key, report in zip(index, reports, strict=True) if key is not None]
     worst_first = sorted(named, key=lambda report: (_sort_key(report), report.key))
     return FleetSummary(worst_first, _count_problems(outputs), ages, baseline_names(task, repeated))
+
+
+def find_events(outputs: Outputs, task: str, level: float) -> list[Event]:
+    """Return what changed, by the rows of predictions.csv: errors of each key, and the coverage of its intervals.
+
+    False alarms are 5,000 rows apart or more on average, those of all keys counted together.
+    """
+    what = "the predicted class" if task == "multiclass" else "the positive label"
+    watch, found = KeyedWatch(level=level, binary=task != "regression", what=what), list[Event]()
+    rows = np.flatnonzero(np.isin(outputs.status, (OK, LABELLED)) & ~np.isnan(outputs.prediction))
+    y, yhat = outputs.target[rows], outputs.prediction[rows]
+    if task == "multiclass":  # whether the likeliest class came, and its probability
+        shares = [outputs.extra(probability_column(label))[rows] for label in outputs.classes]
+        y, yhat = (y == yhat).astype(np.float64), np.fmax.reduce(shares, initial=0.0)
+    elif task == "classification":
+        y, yhat = (y > 0.0).astype(np.float64), sigmoid(yhat)
+    ends = outputs.intervals()[rows].tolist()
+    for row, label, shown, (low, high) in zip(rows.tolist(), y.tolist(), yhat.tolist(), ends, strict=True):
+        interval = (low, high) if low == low else (None, None)
+        found += watch.add_round(outputs.keys[row], row + 1, label, shown, *interval)
+    return found
 
 
 def _find_seasons(codes: NDArray[np.int64], times: NDArray[np.int64], unit: str) -> tuple[int, ...]:

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from undrift._internal.folder import Folder
-from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
+from undrift._internal.state_file import STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError
+from undrift.events import Event
 from undrift.fleet import Fleet
 from undrift.fleet.state_store import STORE_FILE
-from undrift.run.ledger import LedgerEntry, make_entry, require_ledger
+from undrift.run.ledger import LedgerEntry, require_ledger
 from undrift.stream.keyed.columns import KeyedColumns
-from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.keys_and_orders import TimeColumn
 from undrift.stream.schema import Schema
 from undrift.stream.settings import FleetSettings
-
-SERVICE = "service"
-"""Sub-folder of a fleet with the journal of its service."""
 
 
 class FleetPlan(NamedTuple):
@@ -31,8 +29,9 @@ class FleetPlan(NamedTuple):
     learned: list[LedgerEntry]
     """The ledger. Entries have `source` too, the name their records have in the store (the digest of the file when it
     was first seen), and `labelled`, how many rows brought the label of one that was predicted before; `rows` counts
-    those that were skipped too. An entry by "serve" says that a service learned labels, which are in its own journal
-    and not in these models."""
+    those that were skipped too. An entry by "serve" says how many labels a service learned after the entry before."""
+    events: list[Event] | None = None
+    """What changed, with --alert; None: nobody looked."""
 
     def write(self, folder: Folder) -> None:
         """Put the plan into the folder of the fleet."""
@@ -44,32 +43,9 @@ class FleetPlan(NamedTuple):
             "labels": self.fleet.classes,
             "left_out": list(self.left_out),
             "learned": self.learned,
+            "events": None if self.events is None else [event.as_dict() for event in self.events],
         }
         folder.put(STATE, write_state(plan, "fleet"))
-
-
-def note_service(folder: Folder) -> None:
-    """Write into the ledger of a fleet, which is locked, that its service learns labels; a fleet without one has none.
-
-    Call it before the first label is learned, so that no update goes on without the labels unnoticed.
-    """
-    if not (folder.path / STATE).exists():
-        return
-    plan = read_plan(folder.path)
-    if not any(entry["by"] == "serve" for entry in plan.learned):
-        plan.learned.append(make_entry("undrift serve", "serve") | {"source": "", "labelled": 0})
-        plan.write(folder)
-
-
-def refuse_served(folder: Path, learned: list[LedgerEntry]) -> None:
-    """Refuse to go on with a fleet whose service has learned labels; forget a service whose journal was moved away."""
-    served = [entry for entry in learned if entry["by"] == "serve"]
-    if served and (folder / SERVICE / JOURNAL[0]).exists():
-        raise InputError(
-            f"{folder}: its service has learned labels since, without which this would go on; go on with undrift serve "
-            f"{folder}, or move {folder / SERVICE} away to give up what the service learned"
-        )
-    learned[:] = [entry for entry in learned if entry["by"] != "serve"]
 
 
 def read_plan(folder: Path) -> FleetPlan:
@@ -101,4 +77,5 @@ def _from_json(plan: dict[str, Any]) -> FleetPlan:
     require_ledger(plan["learned"])
     if not plan["learned"] or not all(isinstance(entry["source"], str) for entry in plan["learned"]):
         raise TypeError("'learned' must name the file of each entry")
-    return FleetPlan(settings, fleet, [str(one) for one in plan["left_out"]], plan["learned"])
+    events = None if plan["events"] is None else [Event.from_dict(event) for event in plan["events"]]
+    return FleetPlan(settings, fleet, [str(one) for one in plan["left_out"]], plan["learned"], events)

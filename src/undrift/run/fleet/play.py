@@ -1,4 +1,4 @@
-"""`play_fleet`: every row of a file predicted and learned by the model of its key; `update_fleet`: rows added later."""
+"""`play_fleet`: the rows of a file predicted and learned, each by its key; `learn_later_rows`: rows added later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import Fleet, FleetRun
 from undrift.fleet.state_store import FleetMismatchError
-from undrift.run.fleet.plan import FleetPlan, read_plan, refuse_served
+from undrift.run.fleet.plan import FleetPlan, read_plan
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.run.read.rows_in_order import read_first_rows, reorder
@@ -26,7 +26,7 @@ from undrift.run.read.source import Source
 from undrift.stream.cells import RowBatch
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.keyed.columns import infer_keyed_columns
-from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.keys_and_orders import TimeColumn
 from undrift.stream.keyed.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.stream.settings import FleetSettings
 
@@ -154,7 +154,6 @@ def _find_learned(folder: Folder, digest: str) -> list[LedgerEntry]:
     learned = read_plan(folder.path).learned if (folder.path / STATE).exists() else []
     if not learned or learned[0]["source"] != digest:
         return []
-    refuse_served(folder.path, learned)
     if learned[0]["sha256"] != digest:
         raise InputError(
             f"{folder.path}: this file was learned, and since then rows that were added to it; learn further ones with "
@@ -179,6 +178,7 @@ def finish_fleet(
     used = {name: asked[name] for name in RECORDED if name in asked}
     provenance = {"undrift": undrift.__version__, "kernels": kernels.level(), "settings": used}
     found = write_result(run, folder, provenance, plan)._replace(warnings=warnings)
+    plan = plan._replace(events=None if found.events is None else list(found.events))
     plan.write(folder)
     if not np.isin(outputs.status, (OK, LABELLED, PREDICTED)).any() and (unused.are_most or not found.rounds):
         why = f"; most often ({unused.number} rows) because {unused.reason}" if unused.number else ""
@@ -305,7 +305,7 @@ class FleetUpdate(NamedTuple):
     """Rows that had been there before, with nothing new."""
 
 
-def update_fleet(
+def learn_later_rows(
     folder: str | Path,
     path: str,
     *,
@@ -314,13 +314,7 @@ def update_fleet(
     report: Callable[[FleetResult, Path], object] | None = None,
     stop: StopRequest | None = None,
 ) -> FleetUpdate:
-    """Learn the rows of a file that a fleet has not learned, with the columns and settings it began with.
-
-    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
-    whose order or time their key has not seen, and labels of rows that had none; without orders, all of them. A file
-    that was learned already is refused.
-    Killed at any moment, the same call goes on behind the rows that are saved.
-    """
+    """Do what `undrift.run.update_fleet` does, where no service has left anything in a journal."""
     with (stop or StopRequest()).interruptible():
         fleet_folder = Folder(folder, "fleet")
         plan = read_plan(fleet_folder.path)
@@ -333,7 +327,6 @@ def update_fleet(
             if not fleet_folder.knows(STATE):  # the list of our files is lost, as in a copy without hidden files
                 fleet_folder.adopt(*WRITTEN)
             fleet_folder.refuse_foreign(WRITTEN)
-            refuse_served(fleet_folder.path, plan.learned)
             if was_learned(plan.learned, digest):
                 raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
             grown = find_grown(plan.learned, source)

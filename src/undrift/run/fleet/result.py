@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from undrift._internal.folder import Folder
 from undrift._typing import JsonObject, Vector
+from undrift.events import Event
 from undrift.fleet import Fleet, FleetRun, Output
 from undrift.losses import sigmoid
 from undrift.online.estimator import OnlineEstimator
@@ -24,6 +25,7 @@ from undrift.run.fleet.key_reports import (
     KeyReport,
     RecordProblem,
     error_of,
+    find_events,
     summarize_keys,
 )
 from undrift.run.fleet.plan import FleetPlan
@@ -70,6 +72,10 @@ class FleetResult(NamedTuple):
 
     baselines: Sequence[str] = ()
     """Names of the naive guesses, in the order of each key's losses of them."""
+    events: Sequence[Event] | None = None
+    """What changed, by the rows of predictions.csv; None: nobody looked."""
+    new_events: int = 0
+    """How many of them are of the file that was learned last."""
     withheld: int = 0
     """With intervals: rows that were predicted without one, as no label was learned since the row before them."""
 
@@ -144,6 +150,9 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, plan: Fl
     parts = found.keys, found.problems, found.ages, size, None if classes is None else tuple(classes), unit
     task, left_out = fleet.schema.task, list(plan.left_out)
     done = FleetResult(run, provenance, plan.learned, task, left_out, *parts, baselines=found.baselines)
+    if plan.settings.alert:
+        events = find_events(outputs, task, 0.9 if fleet.interval is None else fleet.interval)
+        done = done._replace(events=events, new_events=len(events) - len(plan.events or ()))
     return done if fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
 
 

@@ -1,4 +1,4 @@
-"""`certify_forecasts`: what is proven about the forecasts in a folder, for some steps of every series."""
+"""`certify_forecasts`: what is proven about the forecasts in a folder, for some steps of some series or keys."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from undrift.errors import ConditionError, InputError
+from undrift._internal.folder import regular_file
+from undrift.errors import ConditionError
+from undrift.forecast import Forecaster
 from undrift.forecast.step_certificates import StepCertificate, certify_steps
 from undrift.regret import comparators
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.recorder import read_tables
+from undrift.run.forecast.keys import read_shard
+from undrift.run.forecast.recorder import EarlierTables, read_tables
 from undrift.stream.settings import ForecastSettings
 
 STEPS, SERIES = 5, 3
@@ -30,13 +33,33 @@ def certify_forecasts(out: str | Path) -> tuple[list[dict[str, Any]], list[str]]
     """
     folder = ForecastFolder(out)
     state = folder.read_state()
-    settings, notes = ForecastSettings.from_dict(state["settings"]), []
-    if settings.key is not None:
-        raise InputError(f"{out}: certificates of forecasters by key are not made yet; forecast one key by itself")
-    model, tables, names = folder.read_model(state), read_tables(folder, state, settings), state["plan"]["names"]
-    width = model.design_width
+    settings = ForecastSettings.from_dict(state["settings"])
+    if settings.key is None:
+        model, tables = folder.read_model(state), read_tables(folder, state, settings)
+        return _certify(str(out), settings, model, tables, state["plan"]["names"])
+    found: list[dict[str, Any]] = []
+    notes: list[str] = []
+    if "forecasts" not in state["files"]:
+        raise ConditionError(f"{out}: no key has a value yet; there is nothing to certify")
+    keys = folder.read_table(state, "keys").sort("rows", descending=True, maintain_order=True)
+    for row in keys.head(SERIES).iter_rows(named=True):
+        shard = read_shard(regular_file(folder.path, state["shards"][row["shard"]]["name"]))
+        model = next(one.model for one in shard if one.key == row["key"])
+        tables = read_tables(folder, state, settings, row["key"])
+        more, notes = _certify(f"{out}: key '{row['key']:.60}'", settings, model, tables, [row["key"]])
+        found += more
+    if len(keys) > SERIES:
+        notes = [*notes, f"certified are {SERIES} of {len(keys):,} keys, those with most rows"]
+    return found, notes
+
+
+def _certify(
+    where: str, settings: ForecastSettings, model: Forecaster, tables: EarlierTables, names: list[str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return certificates of one forecaster, and what was left out."""
+    notes, width = list[str](), model.design_width
     if not width:
-        raise ConditionError(f"{out}: too few rows to certify; members begin after 8")
+        raise ConditionError(f"{where}: too few rows to certify; members begin after 8")
     values, served, times = tables.values, tables.trace.yhat, tables.times
     origins = max(1, int(MOST_WORK / width**2))
     if len(served) > origins:

@@ -16,16 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.forecast import align_candidate
 from undrift.run.read.rows_in_order import read_first_rows
 from undrift.run.read.source import Source
-from undrift.stream.cells import parse_texts
-from undrift.stream.first_rows import FirstRows
 from undrift.stream.schema import column_kind, counts_rows, find_time_column
 from undrift.stream.settings import ForecastSettings
-from undrift.stream.task import negative_first
 
 Cube = NDArray[np.float64]
 
@@ -102,35 +98,6 @@ def make_own_forecasts(cells: Cube, found: Sequence[CandidateColumns], rows: int
                 own[:, s, k, np.array(one.steps) - 1] = cells[:rows, s, at : at + len(one.steps)]
         at += len(one.columns)
     return own
-
-
-def read_known_column(first: FirstRows, name: str, before: Sequence[str]) -> tuple[Vector, list[str]]:
-    """Return a column as numbers, NaN where missing, and its texts, of which the first is 0 and the second 1.
-
-    Parameters
-    ----------
-    first
-        All rows of a file.
-    name
-        The column.
-    before
-        Its texts in earlier files; none if it held numbers, or if this is the first file.
-    """
-    if not before and column_kind(first, name) != "text":
-        return first.numbers(name), []
-    cells = parse_texts(first.columns[name], first.na)
-    found = [text for text in dict.fromkeys(cells) if text is not None]
-    texts = [*before, *(text for text in (found if before else negative_first(found)) if text not in before)]
-    if len(texts) > 2:
-        seen = [*before, *(text for text in found if text not in before)]
-        where = first.source.at(int(first.lines[cells.index(seen[2])]))
-        raise DataError(
-            f"{where}: '{name}' is {seen[2]!r:.60}, a third text after {seen[0]!r:.60} and {seen[1]!r:.60}, but a "
-            "column known in advance holds numbers or two texts; write a column of 0 and 1 for each text, or "
-            f"{first.source.leave_out(name)}"
-        )
-    code = {text: float(k) for k, text in enumerate(texts)}
-    return np.array([np.nan if text is None else code[text] for text in cells]), texts
 
 
 MOST_NAMED = 20

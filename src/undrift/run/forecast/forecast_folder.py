@@ -10,14 +10,16 @@ report.html              when a report was asked for
 journal.sqlite           while a service runs, or after it was killed: the rows that came since the last commit
 ```
 
-With a forecaster for each key there are, in place of values and model:
+With a forecaster for each key there are, in place of the model:
 
 ```
-forecasts-*.parquet      as above, with the key in place of the series; new rows come as new files
 models-*.undrift         the forecasters of a few dozen keys each
 keys.parquet             a row for each key: rows, last time, season, errors, coverage
-next.parquet             the next steps of every key
+next.parquet             the next steps of every key, to the last bit
 ```
+
+There the series of the other tables are the keys, and values begin with the key. While a file is learned, new rows are
+in parts, `forecasts-*.parquet` and `values-*.parquet`, which the end of the pass joins.
 
 After a kill some of these names may have the number of a commit behind them; the next command makes that good.
 """
@@ -26,28 +28,33 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from undrift._internal.folder import Folder, regular_file
 from undrift._internal.state_file import JOURNAL, STATE, explain_damage, find_kind, read_state, write_state
 from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.events import Event
 from undrift.forecast import Forecaster
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.ledger import require_ledger
-from undrift.run.tables import write_parquet
+from undrift.run.tables import join_parquet, write_parquet
 from undrift.stream.extras import LITERAL, polars
 
 NEXT, REPORT = "next.csv", "report.html"
-FINAL = {"model": "model.undrift"} | {name: f"{name}.parquet" for name in ("forecasts", "values", "keys", "next")}
+FINAL = {"model": "model.undrift", "next": NEXT, "ahead": "next.parquet"} | {
+    name: f"{name}.parquet" for name in ("forecasts", "values", "keys")
+}
 """Names of the files that a finished command leaves."""
 NAMES = (
-    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next)(-\d{6,})?\.parquet|model\.undrift|models?-\d{6,}\.undrift"
+    r"run\.json|next\.csv|report\.html|(forecasts|values|keys|next|ahead)(-\d{6,})?\.parquet|model\.undrift|models?-\d{6,}\.undrift"
     r"|journal\.sqlite(-wal|-shm)?"
 )
 
 
+NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 LATEST = 10**11
 """Seconds since 1970 of the last time that files may hold, or of the first before 1970."""
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -96,6 +103,13 @@ class ForecastFolder:
                 raise TypeError(f"'journal' is {type(link).__name__}")
             if not all(isinstance(name, str) for name in name_files(state)):
                 raise TypeError("'files' must hold names")
+            if not isinstance(state.get("shards", []), list):
+                raise TypeError("'shards' must be a list")
+            if not all(type(one["passes"]) is int for one in state.get("shards", ())):
+                raise TypeError("'passes' must be numbers")
+            for event in map(Event.from_dict, state.get("events", ())):
+                if type(event.row) is not int or not isinstance(event.sentence, str):
+                    raise TypeError("'events' must hold rows and sentences")
             if self.read_plan(state) is not None and not state["settings"]["target"]:
                 raise ValueError("'target' is empty")
         return state
@@ -122,30 +136,43 @@ class ForecastFolder:
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: {name} cannot be read ({str(error).splitlines()[0]:.100})") from None
 
-    def commit(self, state: dict[str, Any], model: Forecaster, tables: dict[str, Any], ahead: bytes) -> dict[str, Any]:
-        """Write model, tables, the next steps as CSV and at last the state that names them; drop what no longer counts.
+    def commit(
+        self, state: dict[str, Any], tables: dict[str, Any], ahead: bytes | None, model: Forecaster | None = None,
+        joined: Mapping[str, Sequence[str]] = NOTHING,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Write tables and at last the state that names them; drop what no longer counts.
 
         A kill between the next steps and the state leaves those of a commit that giving the command again repeats.
+
+        Parameters
+        ----------
+        state
+            What `run.json` will say; with many keys it names forecasters and parts that were written before.
+        tables
+            Frames by name.
+        ahead
+            The next steps as CSV; None: there are none.
+        model
+            The forecaster of series that are forecast together.
+        joined
+            Tables that become one file, and the files that they are joined from.
         """
-        number = int(state["commits"]) + 1
-        names = self._write_tables(tables, number)
-        names["model"] = self.files.next_free_name("model-", ".undrift", number)
-        with self.files.new_file(names["model"], durable=False) as path:
-            model.save(path)
-        return self.commit_state({**state, "commits": number, "files": {**names, "next": NEXT}}, ahead)
-
-    def commit_tables(self, state: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
-        """Write the tables of many keys and at last the state, which names models and forecasts written before."""
-        number = int(state["commits"]) + 1
-        return self.commit_state({**state, "commits": number, "files": self._write_tables(tables, number)})
-
-    def _write_tables(self, tables: dict[str, Any], number: int) -> dict[str, str]:
-        names = {}
-        for name, frame in tables.items():
+        number, files = int(state["commits"]) + 1, state.get("files", {})
+        names = {name: files[name] for name in ("forecasts", "values") if name in files}
+        for name in (*tables, *joined):
             names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
             with self.files.new_file(names[name], durable=False) as path:
-                write_parquet(frame, path)
-        return names
+                if name in tables:
+                    write_parquet(tables[name], path)
+                else:
+                    join_parquet([regular_file(self.path, part) for part in joined[name]], path)
+        if model is not None:
+            names["model"] = self.files.next_free_name("model-", ".undrift", number)
+            with self.files.new_file(names["model"], durable=False) as path:
+                model.save(path)
+        if ahead is not None:
+            names["next"] = NEXT
+        return self.commit_state({**state, "commits": number, "files": names}, ahead)
 
     def commit_state(self, state: dict[str, Any], ahead: bytes | None = None) -> dict[str, Any]:
         """Put the next steps, if there are new ones, and the state in place, and drop files that it does not name."""
@@ -155,13 +182,14 @@ class ForecastFolder:
                 self.files.put(NEXT, ahead, durable=False)
         with contextlib.suppress(UndriftError):  # the next commit makes up for it
             self.sweep(state)
-            return self._use_final_names(state)
+            if not state.get("parts"):  # else the pass goes on
+                return self._use_final_names(state)
         return state
 
     def _use_final_names(self, state: dict[str, Any]) -> dict[str, Any]:
         """Give the files of a commit the names that they have after every command."""
         given = state["files"]
-        final = {name: file if file == NEXT else FINAL[name] for name, file in given.items()}
+        final = {name: FINAL[name] for name in given}
         if final == given:
             return state
         for name in [name for name in given if given[name] != final[name]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +18,16 @@ from numpy.typing import NDArray
 
 from undrift import kernels, store
 from undrift._internal.folder import regular_file
-from undrift.errors import InputError, LearnedBeforeError, ModelFileError
-from undrift.forecast import Forecast, Forecaster, ForecastTrace, forecast_file
+from undrift._internal.state_file import explain_damage
+from undrift.errors import InputError, ModelFileError
+from undrift.forecast import Forecaster, forecast_file
 from undrift.learners.serializable import warn_if_level_differs
-from undrift.run.forecast.columns import ForecastSource, settle_target
-from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
-from undrift.run.forecast.panel import KeyCells, Panel, key_panel, read_key_cells
-from undrift.run.forecast.play import Log
-from undrift.run.forecast.recorder import forecast_frame, instants, next_frame
+from undrift.run.forecast.forecast_folder import ForecastFolder
+from undrift.run.forecast.panel import KeyCells, key_panel, read_key_cells
+from undrift.run.forecast.play import FilePass, Log, begin_folder, event_sentence, update_folder
+from undrift.run.forecast.recorder import SeriesRecord, as_next_csv, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
-from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
-from undrift.run.read.source import Source
+from undrift.run.ledger import LedgerEntry
 from undrift.run.tables import write_parquet
 from undrift.stream.extras import polars
 from undrift.stream.settings import ForecastSettings
@@ -54,44 +54,22 @@ class KeysResult(NamedTuple):
     """Rows that this call learned."""
     skipped: int
     """Rows that were learned before."""
+    changes: int = 0
+    """Events that were found in this file."""
+
+
+RenderKeys = Callable[[KeysResult, Path], object]
 
 
 def forecast_keys(
     path: str, out: str | Path, settings: ForecastSettings, *, force: bool = False, resume: bool = False,
-    log: Log | None = None,
+    log: Log | None = None, report: RenderKeys | None = None,
 ) -> KeysResult:  # fmt: skip
-    """Forecast every key of a file by a forecaster of its own, and leave all that in the folder `out`.
+    """Forecast every key of a file by a forecaster of its own, as `forecast_file`.
 
-    Parameters
-    ----------
-    path
-        A CSV or JSON (packed or not), Excel or Parquet file with a row for each key and time.
-    out
-        Folder of the forecasts.
-    settings
-        What to forecast, with `key`.
-    force
-        Replace forecasts that are there.
-    resume
-        Go on with a pass over this very file that was killed.
-    log
-        Called with sentences for the user.
+    With `resume`, go on with a pass over this very file that was killed.
     """
-    settings = settle_target(path, settings, log or (lambda text: None))
-    source, folder = ForecastSource(path, settings), ForecastFolder(out)
-    with folder.hold_lock():
-        digest = source.digest()
-        if resume and folder.exists:
-            state = folder.read_state()
-            if ForecastSettings.from_dict(state["settings"]) != settings:
-                raise InputError(f"{out}: it was begun with other options; repeat them, or begin anew with --force")
-        else:
-            require_free(folder, force=force)
-            state = {
-                "settings": settings.as_dict(), "plan": None, "rows": 0, "learned": [], "passes": 0, "notes": [],
-                "commits": 0, "files": {}, "shards": [], "parts": [],
-            }  # fmt: skip
-        return _learn(folder, state, source, digest, log)
+    return begin_folder(path, out, settings, _learn, force=force, resume=resume, log=log, report=report)
 
 
 def has_keys(out: str | Path) -> bool:
@@ -99,58 +77,41 @@ def has_keys(out: str | Path) -> bool:
     return ForecastFolder(out).read_state()["settings"].get("key") is not None
 
 
-def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysResult:
+def update_keys(out: str | Path, path: str, *, log: Log | None = None, report: RenderKeys | None = None) -> KeysResult:
     """Learn the new rows of a file, new keys among them; forecasts are those of one long file."""
-    folder = ForecastFolder(out)
-    with folder.hold_lock():
-        state = folder.read_state()
-        folder.adopt_files(state)
-        source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
-        digest = source.digest()
-        if was_learned([one for one in state["learned"] if one["done"]], digest):
-            raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
-        return _learn(folder, state, source, digest, log)
+    return update_folder(ForecastFolder(out), path, _learn, log=log, report=report)
 
 
-def _learn(
-    folder: ForecastFolder, state: dict[str, Any], source: Source, digest: str | None, log: Log | None
-) -> KeysResult:
+def _learn(work: FilePass) -> KeysResult:
     """Learn a file shard by shard, committing now and then."""
-    settings, learned = ForecastSettings.from_dict(state["settings"]), state["learned"]
-    unfinished = next((one for one in learned if not one["done"]), None)
-    if unfinished is not None and unfinished["sha256"] != digest:
-        raise InputError(f"{folder.path}: {unfinished['path']} was not finished; give that file again first")
-    plan = folder.read_plan(state)
-    cells, entry = read_key_cells(source, settings, plan), unfinished
+    folder, state, settings, source, log = work
+    entry = next((one for one in state["learned"] if not one["done"]), None)
+    if entry is not None and entry["sha256"] != source.digest():
+        raise InputError(f"{folder.path}: {entry['path']} was not finished; give that file again first")
+    cells = read_key_cells(source, settings, folder.read_plan(state))
     if entry is None:
-        grown, by = find_grown(learned, source), "update" if learned else "forecast"
-        entry = make_entry(source, by) if grown is None else extend_entry(learned[grown], source, by)
-        entry |= {"whole": cells.plan.time is None and grown is not None, "done": False}
-        entry["before"] = [entry["rows"], entry["skipped"]]
-        put_entry(learned, grown, entry)
-        state["passes"] += 1
+        entry, grown = work.begin_entry()
+        entry |= {"whole": cells.plan.time is None and grown, "done": False}
+        entry["before"] = [entry["rows"], entry["skipped"], len(state.get("events", ()))]
         for note in cells.notes:
-            (log or (lambda text: None))(note)
+            log(note)
         state |= {"plan": {**cells.plan.as_dict(), "names": []}, "notes": [*state["notes"], *cells.notes]}
-    work = _KeyPass(folder, state, settings, cells, entry)
-    for shard in range(work.shards):
-        work.learn_shard(shard)
-    return work.finish()
+        state |= {"files": {}, "shards": [], "parts": []} | state | {"passes": state.get("passes", 0) + 1}
+    learned = _KeyPass(folder, state, settings, cells, entry, log)
+    for shard in range(learned.shards):
+        learned.learn_shard(shard)
+    return learned.finish()
 
 
 class _KeyPass:
     """One pass over a file: what was learned since the last commit, and the tables as they will be."""
 
     def __init__(
-        self,
-        folder: ForecastFolder,
-        state: dict[str, Any],
-        settings: ForecastSettings,
-        cells: KeyCells,
-        entry: LedgerEntry,
-    ) -> None:
+        self, folder: ForecastFolder, state: dict[str, Any], settings: ForecastSettings, cells: KeyCells,
+        entry: LedgerEntry, log: Log,
+    ) -> None:  # fmt: skip
         self.folder, self.state, self.settings, self.cells, self.entry = folder, state, settings, cells, entry
-        self.rows_of = cells.rows_by_key()
+        self.log, self.rows_of = log, cells.rows_by_key()
         self.facts: dict[str, dict[str, Any]] = {}
         self.next: dict[str, Any] = {}
         """The next steps of keys that learned rows of this file; those of the others are in the table from before."""
@@ -158,14 +119,15 @@ class _KeyPass:
         if state["files"]:
             for row in folder.read_table(state, "keys").iter_rows(named=True):
                 self.facts[row["key"]] = row
-            self.earlier_next = folder.read_table(state, "next") if "next" in state["files"] else None
+            self.earlier_next = folder.read_table(state, "ahead") if "ahead" in state["files"] else None
         for key in self.rows_of:
             self.facts.setdefault(key, {"key": key, "shard": len(self.facts) // SHARD_KEYS, "rows": 0, "last": None})
         self.keys_of: dict[int, list[str]] = {}
         for key, fact in self.facts.items():
             self.keys_of.setdefault(fact["shard"], []).append(key)
         self.shards = len(self.keys_of)
-        self.frames: list[Any] = []
+        self.frames: list[dict[str, Any]] = []
+        """Rows of the tables of forecasts and values that were not written yet."""
         self.last_commit = time.monotonic()
 
     def learn_shard(self, shard: int) -> None:
@@ -183,7 +145,7 @@ class _KeyPass:
                 write_shard(path, models)
         done = {"name": name, "passes": self.state["passes"]}
         shards[shard : shard + 1] = [done]
-        rows = sum(len(frame) for frame in self.frames)
+        rows = sum(len(frames["forecasts"]) for frames in self.frames)
         if time.monotonic() - self.last_commit > COMMIT_SECONDS or rows > COMMIT_ROWS:
             self.commit()
 
@@ -192,18 +154,21 @@ class _KeyPass:
         fact, settings = self.facts[key], self.settings
         if known is None:
             model = settings.forecaster(every=self.cells.plan.spacing or None)
-            known = KeyModel(key, model, StepScores(settings.horizon, settings.level))
+            known = KeyModel(key, model, StepScores(settings.horizon, settings.level), {})
         if key not in self.rows_of:
             return known
         model, scores = known.model, known.scores
         after = fact["last"] if self.cells.plan.time is not None else fact["rows"] - 1 if self.entry["whole"] else None
         panel = key_panel(self.cells, key, self.rows_of[key], after if fact["rows"] else None)
-        traces = [_play_row(model, scores, panel, i, settings) for i in range(len(panel.values))]
-        if traces:
-            kept = np.flatnonzero((fact["rows"] + np.arange(len(traces))) % settings.every == 0)
-            joined = [np.concatenate([getattr(one, name) for one in traces])[kept] for name in traces[0]._fields]
-            frame = forecast_frame(panel, type(traces[0])(*joined), fact["rows"] + kept, kept, settings)
-            self.frames.append(frame.rename({"series": "key"}))
+        with explain_damage(self.folder.path, "forecast"):
+            record = SeriesRecord(settings, panel.plan, model, known.state)
+        played = record.play(panel, self.cells.source, scores)
+        if len(panel.values):
+            self.frames.append(played.frames(settings))
+        for event in played.events:
+            self.log(event_sentence(event))
+        if settings.alert:
+            self.state["events"] = [*self.state.get("events", ()), *(event.as_dict() for event in played.events)]
         self.entry["rows"] += len(panel.values)
         self.entry["skipped"] += panel.skipped
         self.state["rows"] += len(panel.values)
@@ -211,54 +176,44 @@ class _KeyPass:
         if panel.times is not None and len(panel.times):
             fact["last"] = int(panel.times[-1])
         fact |= _measure(model, scores)
-        if traces and traces[-1].known[0, 0]:
-            ahead = next_frame(model, [key], fact["rows"], timed=panel.times is not None)
-            self.next[key] = ahead.rename({"series": "key"})
-        return known
+        if len(panel.values) and not np.isnan(model.naive_forecasts()).all():
+            timed = panel.times is not None
+            self.next[key] = next_frame(model, [key], fact["rows"], settings.quantiles, timed=timed)
+        return known._replace(state=record.state())
 
-    def commit(self) -> None:
-        """Write the tables, and at last the state that names what counts."""
+    def commit(self, *, last: bool = False) -> None:
+        """Write the tables, and at last the state that names what counts; the last time, join the parts."""
         pl, state, files = polars(str(self.folder.path)), self.state, self.folder.files
         tables = {"keys": pl.DataFrame(list(self.facts.values()), schema=_schema())}
         ahead = list(self.next.values())
         if self.earlier_next is not None:
-            ahead.insert(0, self.earlier_next.filter(~pl.col("key").is_in(list(self.next))))
+            ahead.insert(0, self.earlier_next.filter(~pl.col("series").is_in(list(self.next))))
         if ahead:
-            tables["next"] = pl.concat(ahead)
-        if self.frames:
-            name = files.next_free_name("forecasts-", ".parquet", state["commits"] + 1)
+            tables["ahead"] = pl.concat(ahead)
+        for table in ("forecasts", "values") if self.frames else ():
+            name = files.next_free_name(f"{table}-", ".parquet", state["commits"] + 1)
             with files.new_file(name, durable=False) as path:
-                write_parquet(pl.concat(self.frames), path)
+                write_parquet(pl.concat([frames[table] for frames in self.frames]), path)
             state["parts"].append(name)
-            self.frames = []
-        self.state |= self.folder.commit_tables(state, tables)
+        self.frames = []
+        joined: dict[str, list[str]] = {}
+        if last:
+            for name in state["parts"]:
+                joined.setdefault(name.partition("-")[0], []).append(name)
+            joined = {name: [*filter(None, [state["files"].get(name)]), *parts] for name, parts in joined.items()}
+            state["parts"] = []
+        csv = as_next_csv(tables["ahead"]) if ahead else None
+        self.state |= self.folder.commit(state, tables, csv, joined=joined)
         self.last_commit = time.monotonic()
 
     def finish(self) -> KeysResult:
         """Commit what is left, and say what came of it."""
         self.entry["done"] = True
-        self.commit()
+        self.commit(last=True)
         keys = self.folder.read_table(self.state, "keys")
-        rows, skipped = self.entry["before"]
-        return KeysResult(
-            self.folder.path, self.state, keys, self.entry["rows"] - rows, self.entry["skipped"] - skipped
-        )
-
-
-def _play_row(model: Forecaster, scores: StepScores, panel: Panel, i: int, settings: ForecastSettings) -> ForecastTrace:
-    """Take in one row of a key, and judge what was said of it."""
-    trace = model.play(
-        panel.values[i : i + 1],
-        known=panel.known[i : i + 1 + settings.horizon] if settings.known else None,
-        times=None if panel.times is None else instants(panel.times[i : i + 1]),
-        candidates=panel.own[i : i + 1] if settings.candidate else None,
-    )
-    if trace.known[0, 0]:
-        said = Forecast(trace.yhat[0, 0], trace.lower[0, 0], trace.upper[0, 0])
-        scores.observe(float(panel.values[i, 0]), said, model.naive_forecasts()[0])
-    else:
-        scores.observe(float(panel.values[i, 0]), None, None)
-    return trace
+        rows, skipped, events = self.entry["before"]
+        added, found = self.entry["rows"] - rows, len(self.state.get("events", ())) - events
+        return KeysResult(self.folder.path, self.state, keys, added, self.entry["skipped"] - skipped, found)
 
 
 def _measure(model: Forecaster, scores: StepScores) -> dict[str, Any]:
@@ -282,12 +237,22 @@ def _schema() -> dict[str, Any]:
     return {"key": pl.String} | dict.fromkeys(whole, pl.Int64) | dict.fromkeys(numbers, pl.Float64)
 
 
+def rank_keys(keys: Any) -> Any:
+    """Return the table of keys, the worst first: by our squared errors over those of the better naive forecast."""
+    pl = polars("keys")
+    found = _with_best_naive(keys)
+    ratio = pl.when(pl.col("mse_best_naive") > 0.0).then(pl.col("mse") / pl.col("mse_best_naive"))
+    return found.with_columns(ratio=ratio).sort("ratio", descending=True, nulls_last=True, maintain_order=True)
+
+
+def _with_best_naive(keys: Any) -> Any:
+    return keys.with_columns(mse_best_naive=polars("keys").min_horizontal("mse_last_time", "mse_last_season"))
+
+
 def summarize_keys(keys: Any) -> dict[str, Any]:
     """Return what a reader wants to know of all keys together: how often and how far naive forecasts were beaten."""
     pl = polars("keys")
-    seen = keys.filter(pl.col("judged") > 0).with_columns(
-        mse_best_naive=pl.min_horizontal("mse_last_time", "mse_last_season")
-    )
+    seen = _with_best_naive(keys).filter(pl.col("judged") > 0)
     found: dict[str, Any] = {"keys": len(keys), "rows": int(keys["rows"].sum()), "judged_keys": len(seen)}
     for name in ("best_naive", "last_time", "last_season"):
         against = seen.filter(pl.col(f"mse_{name}") > 0.0)
@@ -309,6 +274,8 @@ class KeyModel(NamedTuple):
     key: str
     model: Forecaster
     scores: StepScores
+    state: dict[str, Any]
+    """What `SeriesRecord.state` gave."""
 
 
 def write_shard(path: Path, keys: list[KeyModel]) -> None:
@@ -321,6 +288,7 @@ def write_shard(path: Path, keys: list[KeyModel]) -> None:
     arrays: dict[str, NDArray[np.float64]] = {}
     for i, one in enumerate(keys):
         header[f"model {i}"], own = forecast_file.describe(one.model)
+        header[f"state {i}"] = json.dumps(one.state)
         arrays |= {f"{i}/model/{name}": array for name, array in own.items()}
         arrays |= {f"{i}/scores/{name}": array for name, array in one.scores.arrays().items()}
     store.write(path, header, arrays)
@@ -338,7 +306,7 @@ def read_shard(path: Path) -> list[KeyModel]:
             raise ModelFileError("not the forecasters of some keys")
         level = header.pop("level")
         names = [str(name) for name in json.loads(str(header["keys"]))]
-        found = [_read_key(i, name, header[f"model {i}"], parts) for i, name in enumerate(names)]
+        found = [_read_key(i, name, header, parts) for i, name in enumerate(names)]
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
@@ -347,12 +315,13 @@ def read_shard(path: Path) -> list[KeyModel]:
     return found
 
 
-def _read_key(i: int, name: str, header: object, parts: dict[str, dict[str, NDArray[np.float64]]]) -> KeyModel:
-    if not isinstance(header, dict):
+def _read_key(i: int, name: str, header: store.Header, parts: dict[str, dict[str, NDArray[np.float64]]]) -> KeyModel:
+    own = header.get(f"model {i}")
+    if not isinstance(own, dict):
         raise ModelFileError("the model of a key is missing")
-    model = forecast_file.restore(Forecaster, header, parts.get(f"{i}/model", {}))
+    model = forecast_file.restore(Forecaster, own, parts.get(f"{i}/model", {}))
     scores, saved = StepScores(model.horizon, model.level), parts.get(f"{i}/scores", {})
     if any(saved[part].shape != getattr(scores, part).shape for part in PARTS):
         raise ModelFileError("the scores of a key have a wrong shape")
     scores.load(saved)
-    return KeyModel(name, model, scores)
+    return KeyModel(name, model, scores, json.loads(str(header[f"state {i}"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -17,8 +18,8 @@ from undrift.run.forecast.columns import (
     CandidateColumns,
     find_candidates,
     make_own_forecasts,
-    read_known_column,
 )
+from undrift.run.forecast.known_columns import read_known_column
 from undrift.run.read.source import Source
 from undrift.stream.cells import LIMIT, parse_texts
 from undrift.stream.first_rows import FirstRows
@@ -43,13 +44,13 @@ class PanelPlan(NamedTuple):
     clock: str
     """How times are written."""
     spacing: int
-    """Seconds from row to row; 0 without times."""
-    texts: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """Columns known in advance that hold texts, and the one or two that they held: the first is 0, the second 1."""
+    """Seconds from row to row; 0 without times, and before there are two."""
+    texts: tuple[str, ...] = ()
+    """Columns known in advance that hold texts."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan for JSON."""
-        return {**self._asdict(), "texts": dict(self.texts)}
+        return {**self._asdict(), "names": list(self.names), "texts": list(self.texts)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -57,10 +58,9 @@ class PanelPlan(NamedTuple):
         names, time, clock, spacing = (values[name] for name in ("names", "time", "clock", "spacing"))
         if not isinstance(clock, str) or not isinstance(time, (str, type(None))) or not isinstance(names, list):
             raise TypeError("'plan' must name the columns")
-        if type(spacing) is not int or not 0 <= spacing <= LONGEST_SPACING or (time is not None and not spacing):
+        if type(spacing) is not int or not 0 <= spacing <= LONGEST_SPACING:
             raise ValueError("'spacing' must be a number of seconds")
-        texts = {str(name): [str(text) for text in texts] for name, texts in values["texts"].items()}
-        return cls(tuple(str(name) for name in names), time, clock, spacing, texts)
+        return cls(tuple(map(str, names)), time, clock, spacing, tuple(map(str, values["texts"])))
 
 
 class Panel(NamedTuple):
@@ -72,13 +72,15 @@ class Panel(NamedTuple):
     values: Matrix
     """(rows, series), NaN where missing."""
     known: Matrix
-    """Columns known in advance; at least as many rows, those beyond are still to come."""
+    """Columns known in advance, of texts their places in `texts`, NaN where missing; rows beyond are still to come."""
     own: NDArray[np.float64]
     """Forecasts of the user's own, made after each row (rows, series, candidates, steps), NaN where there is none."""
     notes: tuple[str, ...]
     """What was decided or left out."""
     skipped: int
     """Rows that were not later than the last one learned."""
+    texts: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """The texts of the columns known in advance that hold some."""
 
 
 class _Cells(NamedTuple):
@@ -93,7 +95,7 @@ class _Cells(NamedTuple):
     candidates: tuple[CandidateColumns, ...]
     horizon: int
     texts: Mapping[str, Sequence[str]]
-    """As in the plan."""
+    """As in a panel."""
 
 
 def read_panel(
@@ -114,13 +116,25 @@ def read_panel(
     """
     names, cells, (time, clock), notes = _read_cells(source, settings, plan)
     if time is None and settings.series is None:
-        return _in_order(cells, PanelPlan(names, None, clock, 0, cells.texts), notes, after)
+        return _in_order(cells, PanelPlan(names, None, clock, 0, tuple(cells.texts)), notes, after)
     if time is None:
         raise DataError(f"{source.name}: several series need a column with times; name it with --time")
     return _on_grid(source, cells, names, time, clock, plan, after, notes)
 
 
-def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, last: int | None) -> Panel:
+class LaterCells(NamedTuple):
+    """Cells of columns known in advance: numbers and texts, None where missing, row by row."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[float | str | None]]
+    """Of the rows that have come."""
+    ahead: Mapping[int, Sequence[float | str | None]]
+    """Of rows that were still to come, by their time or number."""
+
+
+def make_later_panel(
+    plan: PanelPlan, values: Matrix, times: Seconds | None, last: int | None, cells: LaterCells, first: int = 0
+) -> Panel:
     """Return rows that came one by one as a panel; rows that are missing between their times are NaN.
 
     Parameters
@@ -133,7 +147,20 @@ def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, las
         Seconds since 1970, later from row to row, on the grid of the rows so far; None without times.
     last
         The time of the last row so far.
+    cells
+        Columns known in advance.
+    first
+        Without times, the number of the first row.
     """
+    series, columns = values.shape[1], [*zip(*cells.rows, *cells.ahead.values(), strict=True)]
+    texts = {name: [*dict.fromkeys(cell for cell in columns[k] if cell is not None)] if columns else []
+             for k, name in enumerate(cells.columns) if name in plan.texts}  # fmt: skip
+    codes = np.full((len(cells.rows) + len(cells.ahead), len(cells.columns)), np.nan)
+    for k, (name, column) in enumerate(zip(cells.columns, columns, strict=False)):
+        codes[:, k] = [
+            math.nan if cell is None else texts[name].index(cell) if name in texts else cell for cell in column
+        ]
+    values = np.hstack([values, codes[: len(values)]])
     if times is not None and last is not None and len(times):
         spacing = plan.spacing or usual_spacing(np.append(last, times))
         steps, _ = count_steps(last, times, max(spacing, 1))
@@ -144,8 +171,17 @@ def make_later_panel(plan: PanelPlan, values: Matrix, times: Seconds | None, las
         values = np.full((int(steps[-1]), values.shape[1]), np.nan)
         values[steps - 1] = given
         times = later_times(last, np.arange(1, len(values) + 1), spacing)
-    own = np.empty((*values.shape, 0, 0))
-    return Panel(plan, times, values, np.empty((len(values), 0)), own, (), 0)
+    places = np.array([*cells.ahead], np.int64) - first
+    if times is not None and len(times):
+        places, _ = count_steps(int(times[0]), np.array([*cells.ahead], np.int64), max(plan.spacing, 1))
+    if len(places) and not 0 <= places.min() <= places.max() <= LONGEST_GAP:
+        raise InputError(f"rows to come must be at most {LONGEST_GAP:,} rows ahead; correct their times or numbers")
+    known = np.full((max([len(values), *(places + 1)]), len(cells.columns)), np.nan)
+    known[: len(values)] = values[:, series:]
+    for at, row in zip(places, codes[len(cells.rows) :], strict=True):
+        known[at] = np.where(np.isnan(known[at]), row, known[at])
+    own = np.empty((len(values), series, 0, 0))
+    return Panel(plan, times, np.ascontiguousarray(values[:, :series]), known, own, (), 0, texts)
 
 
 class KeyCells(NamedTuple):
@@ -175,7 +211,7 @@ def read_key_cells(source: Source, settings: ForecastSettings, plan: PanelPlan |
         gaps = np.diff(cells.when[order])[np.diff(cells.which[order]) == 0]
         found, counts = np.unique(gaps[gaps > 0], return_counts=True)
         spacing = int(found[np.argmax(counts)]) if len(found) else 0
-    return KeyCells(source, names, cells, PanelPlan((), time, clock, spacing, cells.texts), tuple(notes))
+    return KeyCells(source, names, cells, PanelPlan((), time, clock, spacing, tuple(cells.texts)), tuple(notes))
 
 
 def key_panel(given: KeyCells, key: str, rows: NDArray[np.int64], after: int | None) -> Panel:
@@ -229,9 +265,11 @@ def _cells(
     candidates: tuple[CandidateColumns, ...],
 ) -> tuple[tuple[str, ...], _Cells]:  # fmt: skip
     names = [*settings.target, *settings.known, *(name for one in candidates for name in one.columns)]
-    before = {} if plan is None else plan.texts
-    read = {name: read_known_column(first, name, before.get(name, ())) for name in settings.known}
-    texts = {name: found for name, (_, found) in read.items() if found}
+    read = {
+        name: read_known_column(first, name, text=None if plan is None else name in plan.texts)
+        for name in settings.known
+    }
+    texts = {name: found for name, (_, found) in read.items() if found is not None}
     numbers = np.column_stack([read[name][0] if name in read else first.numbers(name) for name in names])
     ends = np.cumsum([len(settings.target), len(settings.known)])
     values, known, own = np.split(numbers, ends, axis=1)
@@ -276,9 +314,9 @@ def _in_order(cells: _Cells, plan: PanelPlan, notes: list[str], after: int | Non
     """Return rows without times, as they come."""
     begin = 0 if after is None else after + 1
     end = _last_known(cells.values)
-    values, known = cells.values[begin:end], _fill_known(cells.known)[begin:]
+    values, known = cells.values[begin:end], cells.known[begin:]
     own = make_own_forecasts(cells.own[begin:, None, :], cells.candidates, len(values), cells.horizon)
-    return Panel(plan, None, values, known, own, tuple(notes), min(begin, len(cells.values)))
+    return Panel(plan, None, values, known, own, tuple(notes), min(begin, len(cells.values)), cells.texts)
 
 
 def _on_grid(
@@ -335,22 +373,13 @@ def _on_grid(
     if missing:
         notes.append(f"{missing:,} of {end:,} rows are missing between the first and the last time")
     times = later_times(start, np.arange(end) + (0 if after is None else 1), max(spacing, 1))
-    found = PanelPlan(names, time, clock, spacing, cells.texts)
+    found = PanelPlan(names, time, clock, spacing, tuple(cells.texts))
     said = make_own_forecasts(own, cells.candidates, end, cells.horizon)
     skipped = int(np.count_nonzero(~fresh))
-    return Panel(found, times, values[:end], _fill_known(known), said, tuple(notes), skipped)
+    return Panel(found, times, values[:end], known, said, tuple(notes), skipped, cells.texts)
 
 
 def _last_known(values: Matrix) -> int:
     """Return the number of rows up to the last one with a value."""
     there = np.flatnonzero(~np.isnan(values).all(axis=1))
     return int(there[-1]) + 1 if len(there) else 0
-
-
-def _fill_known(known: Matrix) -> Matrix:
-    """Return columns with the value before in place of what is missing, 0 where there is none."""
-    out = known.copy()
-    for t in range(len(out)):
-        before = out[t - 1] if t else np.zeros(out.shape[1])
-        out[t] = np.where(np.isnan(out[t]), before, out[t])
-    return out

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from undrift._internal.state_file import explain_damage
 from undrift._typing import Matrix
 from undrift.errors import DataError, InputError, LearnedBeforeError
+from undrift.events import Event
 from undrift.forecast import Forecaster
 from undrift.forecast.calendar import Seconds
 from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
-from undrift.run.forecast.panel import Panel, read_panel
+from undrift.run.forecast.panel import read_panel
 from undrift.run.forecast.recorder import ForecastRecorder
 from undrift.run.forecast.scores import ForecastScores
-from undrift.run.ledger import extend_entry, find_grown, make_entry, put_entry, was_learned
+from undrift.run.ledger import LedgerEntry, extend_entry, find_grown, make_entry, put_entry, was_learned
 from undrift.stream.extras import log_sentence
 from undrift.stream.settings import ForecastSettings
 
 Log = Callable[[str], None]
 Render = Callable[["ForecastResult", Path], object]
+Result = TypeVar("Result")
 
 
 class ForecastResult(NamedTuple):
@@ -39,6 +42,27 @@ class ForecastResult(NamedTuple):
     """Rows that this call learned."""
     skipped: int
     """Rows that were learned before."""
+    changes: int = 0
+    """Events that this call found."""
+
+
+class FilePass(NamedTuple):
+    """A file that is being learned into a folder, which is locked."""
+
+    folder: ForecastFolder
+    state: dict[str, Any]
+    """What `run.json` will say."""
+    settings: ForecastSettings
+    source: ForecastSource
+    log: Log
+
+    def begin_entry(self) -> tuple[LedgerEntry, bool]:
+        """Return the file's entry in the ledger, and whether it is a file learned before that grew."""
+        learned, by = self.state["learned"], "update" if self.state["learned"] else "forecast"
+        grown = find_grown(learned, self.source)
+        entry = make_entry(self.source, by) if grown is None else extend_entry(learned[grown], self.source, by)
+        put_entry(learned, grown, entry)
+        return entry, grown is not None
 
 
 def forecast_file(
@@ -62,37 +86,43 @@ def forecast_file(
     report
         Writes the report.
     """
+    return begin_folder(path, out, settings, _learn_series, force=force, log=log, report=report)
+
+
+def begin_folder(
+    path: str, out: str | Path, settings: ForecastSettings, learn: Callable[[FilePass], Result], *, force: bool,
+    resume: bool = False, log: Log | None, report: Callable[[Result, Path], object] | None,
+) -> Result:  # fmt: skip
+    """Let `learn` take in the first file of a folder, or with `resume` go on with it, and write the report."""
     settings = settle_target(path, settings, log or log_sentence)
     source, folder = ForecastSource(path, settings), ForecastFolder(out)
     with folder.hold_lock():
-        require_free(folder, force=force)
         source.digest()  # before any row is read, so that it covers every row that is learned
-        panel = read_panel(source, settings)
-        if not len(panel.values):
-            raise DataError(
-                f"{source.name}: '{settings.target[0]}' is empty in every row; there is nothing to forecast"
-            )
-        for note in panel.notes:
-            (log or log_sentence)(note)
-        state: dict[str, Any] = {
-            "settings": settings.as_dict(),
-            "plan": panel.plan.as_dict(),
-            "rows": 0,
-            "last": None,
-            "learned": [],
-            "notes": list(panel.notes),
-            "commits": 0,
-        }
-        state["learned"].append(make_entry(source, "forecast"))
-        recorder = ForecastRecorder(folder, state, settings.forecaster())
-        recorder.play(panel, state["learned"][0])
-        return _finish(recorder, panel, report)
+        if resume and folder.exists:
+            state = folder.read_state()
+            if ForecastSettings.from_dict(state["settings"]) != settings:
+                raise InputError(f"{out}: it was begun with other options; repeat them, or begin anew with --force")
+        else:
+            require_free(folder, force=force)
+            state = {
+                "settings": settings.as_dict(), "plan": None, "rows": 0, "last": None, "learned": [], "notes": [],
+                "commits": 0,
+            }  # fmt: skip
+        return _learn(FilePass(folder, state, settings, source, log or log_sentence), learn, report)
 
 
 def learn_later_file(
     folder: ForecastFolder, path: str, *, log: Log | None = None, report: Render | None = None
 ) -> ForecastResult:
     """Learn the new rows of a file into a folder that has no journal."""
+    return update_folder(folder, path, _learn_series, log=log, report=report)
+
+
+def update_folder(
+    folder: ForecastFolder, path: str, learn: Callable[[FilePass], Result], *, log: Log | None,
+    report: Callable[[Result, Path], object] | None,
+) -> Result:  # fmt: skip
+    """Let `learn` take in a later file, unless it was learned, and write the report."""
     if not folder.exists:
         out = folder.path
         raise InputError(f"{out}: no forecasts there; begin with undrift forecast FILE --target COLUMN --out {out}")
@@ -104,22 +134,9 @@ def learn_later_file(
         digest = source.digest()
         if state.get("journal"):
             raise InputError(f"{folder.path}: a service has begun meanwhile; end it, then give the same command again")
-        if was_learned(state["learned"], digest):
+        if was_learned(_finished_entries(state), digest):
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
-        plan = folder.read_plan(state)
-        assert plan is not None  # a file was learned
-        grown = find_grown(state["learned"], source)
-        after = state["last"] if plan.time is not None else state["rows"] - 1 if grown is not None else None
-        panel = read_panel(source, settings, plan, after)
-        for note in panel.notes:
-            (log or log_sentence)(note)
-        entry = make_entry(source, "update")
-        if grown is not None:
-            entry = extend_entry(state["learned"][grown], source, "update")
-        put_entry(state["learned"], grown, entry)
-        recorder = ForecastRecorder(folder, state, folder.read_model(state))
-        recorder.play(panel, entry)
-        return _finish(recorder, panel, report)
+        return _learn(FilePass(folder, state, settings, source, log or log_sentence), learn, report)
 
 
 def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
@@ -129,15 +146,51 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
         return None
     state = folder.read_state()
     digest = ForecastSource(path, ForecastSettings.from_dict(state["settings"])).digest()
-    return state if was_learned([one for one in state["learned"] if one.get("done", True)], digest) else None
+    return state if was_learned(_finished_entries(state), digest) else None
 
 
-def _finish(recorder: ForecastRecorder, panel: Panel, report: Render | None) -> ForecastResult:
-    """Commit the rows of a panel, and write the report."""
-    state, times, values, scores = recorder.commit()
-    result = ForecastResult(
-        recorder.folder.path, state, recorder.model, times, values, scores, len(panel.values), panel.skipped
-    )
+def event_sentence(event: Event) -> str:
+    """Return what changed, and where."""
+    return f"row {event.row:,}{'' if event.key is None else f' of {event.key:.60}'}: {event.sentence}"
+
+
+def _finished_entries(state: dict[str, Any]) -> list[LedgerEntry]:
+    """Return the files that were learned to the end."""
+    return [one for one in state["learned"] if one.get("done", True)]
+
+
+def _learn(
+    work: FilePass, learn: Callable[[FilePass], Result], report: Callable[[Result, Path], object] | None
+) -> Result:
+    result = learn(work)
     if report is not None:
-        recorder.folder.put_report(lambda path: report(result, path))
+        work.folder.put_report(lambda path: report(result, path))
     return result
+
+
+def _learn_series(work: FilePass) -> ForecastResult:
+    """Learn a file whose series are forecast together."""
+    folder, state, settings, source, log = work
+    plan = folder.read_plan(state)
+    entry, grown = work.begin_entry()
+    after = None
+    if plan is not None:
+        after = state["last"] if plan.time is not None else state["rows"] - 1 if grown else None
+    panel = read_panel(source, settings, plan, after)
+    if plan is None:
+        if not len(panel.values):
+            raise DataError(
+                f"{source.name}: '{settings.target[0]}' is empty in every row; there is nothing to forecast"
+            )
+        state |= {"plan": panel.plan.as_dict(), "notes": list(panel.notes)}
+    for note in panel.notes:
+        log(note)
+    with explain_damage(folder.path, "forecast"):
+        model = settings.forecaster() if plan is None else folder.read_model(state)
+        recorder = ForecastRecorder(folder, state, model)
+    events = recorder.play(panel, source, entry)
+    for event in events:
+        log(event_sentence(event))
+    state, times, values, scores = recorder.commit()
+    added, skipped = len(panel.values), panel.skipped
+    return ForecastResult(folder.path, state, model, times, values, scores, added, skipped, len(events))

@@ -123,9 +123,9 @@ class KeyRow(NamedTuple):
     facts: str
     """JSON: what is in memory of every key."""
     recent: str
-    """JSON: its last rounds."""
+    """JSON: its last rounds, what watches them, and outputs for the store of its fleet."""
     model: bytes
-    """The state of its model."""
+    """Its state."""
 
 
 class Checkpoint(NamedTuple):
@@ -277,6 +277,12 @@ class Journal:
         with self._reading():
             query = "SELECT row, came FROM waiting WHERE closed IS NULL ORDER BY row LIMIT ?"
             return [(int(row), float(came)) for row, came in self._base.execute(query, (count,))]
+
+    def waiting_rows(self) -> Iterator[tuple[str, int]]:
+        """Yield the key and the number of every row that waits, the newest first."""
+        with self._reading():
+            query = "SELECT key, row FROM waiting WHERE closed IS NULL ORDER BY row DESC"
+            yield from self._base.execute(query)
 
     def newest_row(self) -> int:
         """Return the largest number of a row that the journal has, 0 if it has none."""

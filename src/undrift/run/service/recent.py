@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from undrift import metrics
+from undrift._typing import Vector
+from undrift.losses import log_odds
+from undrift.stream import Answers
 
 KEPT_ROUNDS = 1000
 """Rounds that are kept, shown and judged."""
@@ -41,6 +44,44 @@ class Round(NamedTuple):
     def page_values(self) -> list[Any]:
         """Return what the live page draws."""
         return list(self[:8])
+
+
+def make_rounds(
+    numbers: Sequence[int],
+    y: Vector,
+    answers: Answers,
+    names: Sequence[str] = (),
+    show: Callable[[str], Any] = lambda label: label,
+) -> Iterator[Round]:
+    """Yield the rounds of rows whose labels came, NaN where one never does.
+
+    `names` are the classes so far, of which an answer may not have known all; `show` is as for `make_answers`.
+    """
+    labels = y.tolist()
+    if answers.several is None:
+        none = np.full(len(labels), math.nan)
+        ends = [or_none(none if end is None else end) for end in (answers.lower, answers.upper)]
+        yhat = np.where(answers.known, answers.yhat, 0.0).tolist()
+        for number, label, *served in zip(numbers, labels, yhat, *ends, answers.known.tolist(), strict=True):
+            if label == label:
+                yield Round(number, label, *served)
+        return
+    for i, (number, label) in enumerate(zip(numbers, labels, strict=True)):
+        if label != label or not answers.known[i]:
+            continue
+        shares, came = answers.several[i], names[int(label)]
+        there = np.flatnonzero(~np.isnan(shares)).tolist()
+        best = int(answers.yhat[i])
+        own = float(shares[int(label)]) if int(label) in there else max(1.0 - float(np.nansum(shares)), 0.0)
+        loss, odds = -math.log(max(own, 1e-300)), float(log_odds(float(shares[best])))
+        each = {names[k]: float(f"{shares[k]:.6g}") for k in there}  # short in snapshots
+        right = float(best == label)
+        yield Round(number, right, odds, None, None, True, show(came), show(names[best]), loss, each)
+
+
+def or_none(values: Any) -> list[float | None]:
+    """Return numbers for JSON, None for NaN."""
+    return [None if value != value else value for value in np.asarray(values).tolist()]
 
 
 class RecentRounds:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,18 +20,23 @@ from undrift._typing import Matrix
 from undrift.errors import ModelFileError, UndriftError
 from undrift.forecast import Forecaster
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.panel import PanelPlan, make_later_panel
+from undrift.run.forecast.panel import LaterCells, PanelPlan, make_later_panel
 from undrift.run.forecast.play import ForecastResult, Log, Render, learn_later_file
 from undrift.run.forecast.recorder import ForecastRecorder
 from undrift.run.ledger import make_entry
 from undrift.run.service.folder_journal import begin_link, commit_with_journal, find_facts, open_journal
 from undrift.run.service.journal import EntryKind, Journal
 from undrift.run.service.journaled_service import describe_failure, to_json
+from undrift.stream.first_rows import RowOrigin
 
 ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 500, 60.0
 """Rows between two commits of the folder, at most, and seconds. A restart repeats what came after."""
 LEAST_REST = 10.0
 """A commit writes all forecasts again; the next one comes after so many times as long, at least."""
+
+
+KnownCells = Sequence[float | str | None]
+"""The cells of a row in the columns known in advance."""
 
 
 class ServedForecasts:
@@ -53,7 +58,9 @@ class ServedForecasts:
         state = self.folder.read_state()
         with explain_damage(self.folder.path, "forecast"):
             self.recorder = ForecastRecorder(self.folder, state, self.folder.read_model(state))
-            self.plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
+            self.plan = PanelPlan.from_dict(state["plan"])
+            self.known = self.recorder.settings.known
+            self._keep_ahead({int(place): cells for place, cells in state.get("ahead", ())})
         self._committed_rows = self.recorder.rows
 
     @property
@@ -79,30 +86,60 @@ class ServedForecasts:
             self.save(journal)
         try:
             for entry in journal.entries_after(self._saved):
-                values, times = json.loads(entry.body)
+                values, times, *cells = json.loads(entry.body)
                 shape = (len(values), len(self.plan.names))
-                self.play(np.array(values, dtype=np.float64).reshape(shape), times)
+                self.play(np.array(values, dtype=np.float64).reshape(shape), times, *cells)
         except UndriftError:
             raise
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise ModelFileError(f"{journal.path}: damaged ({describe_failure(error)}); move it away") from None
 
-    def play(self, values: Matrix, times: list[int] | None) -> None:
-        """Learn rows that are later than the last one (n, series), NaN where missing; times in seconds since 1970."""
+    def play(
+        self, values: Matrix, times: list[int] | None, known: Sequence[KnownCells] | None = None,
+        ahead: Sequence[tuple[int, KnownCells]] = (),
+    ) -> None:  # fmt: skip
+        """Learn rows that are later than the last one.
+
+        Parameters
+        ----------
+        values
+            (n, series), NaN where missing.
+        times
+            Seconds since 1970.
+        known
+            Cells of the columns known in advance, row by row.
+        ahead
+            Those of rows to come, with their times or numbers; they are kept until these rows come.
+        """
+        self._keep_ahead(self._ahead | {int(place): cells for place, cells in ahead})
+        if not len(values):
+            return
         when = None if times is None else np.array(times, dtype=np.int64)
-        panel = make_later_panel(self.plan, values, when, self.last)
+        cells = LaterCells(self.known, known or [()] * len(values), self._ahead)
+        panel = make_later_panel(self.plan, values, when, self.last, cells, self.model.rows)
         learned = self.recorder.state["learned"]
         entry = learned[-1] if learned[-1]["by"] == "serve" else make_entry("undrift serve", "serve")
-        self.recorder.play(panel, entry)
+        self.recorder.play(panel, RowOrigin("the request", self.recorder.settings.reading()), entry)
         if entry is not learned[-1]:
             learned.append(entry)
         self.plan = panel.plan
+        self._keep_ahead(self._ahead)
 
-    def learn(self, values: Matrix, times: list[int] | None, journal: Journal) -> None:
-        """Learn rows and write them into the journal; what fails in between must be restored."""
-        self.play(values, times)
+    def _keep_ahead(self, ahead: Mapping[int, KnownCells]) -> None:
+        """Keep the cells of those rows that are still to come, by their times or numbers from 0 on."""
+        done = self.model.rows - 1 if self.last is None else self.last
+        self._ahead = {place: cells for place, cells in ahead.items() if place > done}
+        if self.known:
+            self.recorder.state["ahead"] = [[place, cells] for place, cells in self._ahead.items()]
+
+    def learn(
+        self, values: Matrix, times: list[int] | None, known: Sequence[KnownCells],
+        ahead: Sequence[tuple[int, KnownCells]], journal: Journal,
+    ) -> None:  # fmt: skip
+        """Learn rows, as `play`, and write them into the journal; what fails in between must be restored."""
+        self.play(values, times, known, ahead)
         cells = [[None if math.isnan(one) else one for one in row] for row in values.tolist()]
-        journal.append(EntryKind.VALUES, 1, to_json([cells, times]))
+        journal.append(EntryKind.VALUES, 1, to_json([cells, times, *([known, ahead] if self.known else [])]))
 
     def is_due(self) -> bool:
         """Whether the folder should be committed."""

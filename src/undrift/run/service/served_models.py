@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +12,8 @@ from undrift.events import Event
 from undrift.learners.intervals import LEVELS
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.service.journal import Journal, WaitingRow
-from undrift.run.service.recent import Round
+from undrift.run.service.recent import Round, or_none
+from undrift.stream import Answers
 
 Cell = float | int | str | bool | None
 Row = Mapping[str, Cell]
@@ -47,6 +48,8 @@ class LabelledRow(NamedTuple):
 
     row: WaitingRow
     y: LearnedLabel
+    elsewhere: bool = False
+    """Whether the label was learned already, from a file, so that the row is only closed."""
 
 
 class AskedRow(NamedTuple):
@@ -70,8 +73,11 @@ class ServedModels(Protocol):
     def work_per_row(self) -> int:
         """Learners that a row goes through: as many as there are classes, where there are several."""
 
-    def encode(self, rows: Sequence[Row], number: int) -> Any:
-        """Return what `ask` takes of rows that have come, numbered from `number` on; refused rows change nothing."""
+    def encode(self, rows: Sequence[Row], number: int, entry: int) -> Any:
+        """Return what `ask` takes of rows that have come, numbered from `number` on, by the journal's entry `entry`.
+
+        Refused rows change nothing.
+        """
 
     def ask(
         self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int
@@ -107,6 +113,32 @@ class ServedModels(Protocol):
 
         None: nothing was saved yet, and it is what it was before the journal's first entry.
         """
+
+
+def make_answers(
+    numbers: Sequence[int], answers: Answers, show: Callable[[str], Cell] = lambda label: label
+) -> Iterator[Answer]:
+    """Yield answers as they are sent, under the ids of their rows; `show` returns a label as the client knows it."""
+    known = answers.known.tolist()
+    if answers.classes is None:
+        ends = (or_none(end) for end in (answers.yhat, answers.lower, answers.upper))
+        for i, (yhat, low, high) in enumerate(zip(*ends, strict=True)):
+            quantiles = None
+            if answers.quantiles is not None:
+                quantiles = {f"{q:g}": v for q, v in zip(answers.levels, or_none(answers.quantiles[i]), strict=True)}
+            yield Answer(numbers[i], yhat, None, low, high, known[i], None, quantiles)
+        return
+    labels = answers.labels
+    for i, shares in enumerate(answers.probabilities.tolist()):
+        each = {name: p for name, p in zip(answers.classes, shares, strict=True) if name and p == p}
+        best = labels[i] if known[i] else None
+        p = None if best is None else each[best]
+        yield Answer(numbers[i], None if best is None else show(best), p, None, None, known[i], each or None)
+
+
+def show_label(label: str, kind: str | None) -> Cell:
+    """Return a label as an estimator was told it, by the name of its type; None: a text."""
+    return label if kind is None else label == "True" if kind == "bool" else int(label)
 
 
 def check_level(level: float) -> float:

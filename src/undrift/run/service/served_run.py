@@ -16,7 +16,6 @@ from undrift._internal.stopping import StopRequest
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError, InputError, ModelFileError, RequestSizeError
 from undrift.events import Event
-from undrift.losses import log_odds
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.ledger import make_entry
 from undrift.run.play.live import refuse_slips
@@ -27,16 +26,17 @@ from undrift.run.play.state import RunState, settings_of
 from undrift.run.play.update import RunUpdate, learn_later_file
 from undrift.run.service.folder_journal import Link, begin_link, commit_with_journal, find_facts, open_journal
 from undrift.run.service.journal import Journal, WaitingRow
-from undrift.run.service.recent import RecentRounds, Round
+from undrift.run.service.recent import RecentRounds, Round, make_rounds
 from undrift.run.service.served_models import (
-    Answer,
     AskedRow,
     Cell,
     LabelledRow,
     LearnedLabel,
     Row,
     check_level,
+    make_answers,
     median_half_life,
+    show_label,
 )
 from undrift.run.service.service import HOLD, LARGEST_BATCH, Service
 from undrift.stream import Answers, Stream
@@ -235,7 +235,7 @@ class ServedRun:
         """One learner, or one for each of several classes."""
         return max(1, len(self.stream.classes or ())) if self.recorder.several else 1
 
-    def encode(self, rows: Sequence[Row], number: int) -> WaitingRows:
+    def encode(self, rows: Sequence[Row], number: int, entry: int) -> WaitingRows:
         """Return rows that have come as the stream serves them; refused rows change nothing."""
         settings, features = self.stream.settings, self.features
         origin = RequestOrigin(settings, number - 1)
@@ -277,7 +277,7 @@ class ServedRun:
         events = self._watch.add_rows(self.features, rows, quiet=quiet)
         records, times = self.stream.release_rows(serials), _as_numbers(rows)
         asked = []
-        for i, answer in enumerate(self._answers(number, shown)):
+        for i, answer in enumerate(make_answers(range(number, number + len(serials)), shown, self._show_label)):
             kept = KeptRow(times[i], guesses[:, i].ravel(), rows.Z[i], records[i]).pack()
             waiting = WaitingRow(number + i, None, serials[i], references[i], when, kept)
             asked.append(AskedRow(waiting, answer, events if i == len(serials) - 1 else ()))
@@ -289,30 +289,9 @@ class ServedRun:
             return answers
         return self.stream.find_answers(serials, rows, level=self.level)
 
-    def _answers(self, number: int, answers: Answers) -> Iterator[Answer]:
-        """Yield answers as they are sent."""
-        known = answers.known.tolist()
-        if answers.classes is None:
-            ends = (_or_none(end) for end in (answers.yhat, answers.lower, answers.upper))
-            for i, (yhat, low, high) in enumerate(zip(*ends, strict=True)):
-                quantiles = None
-                if answers.quantiles is not None:
-                    quantiles = {
-                        f"{q:g}": v for q, v in zip(answers.levels, _or_none(answers.quantiles[i]), strict=True)
-                    }
-                yield Answer(number + i, yhat, None, low, high, known[i], None, quantiles)
-            return
-        labels = answers.labels
-        for i, shares in enumerate(answers.probabilities.tolist()):
-            each = {name: p for name, p in zip(answers.classes, shares, strict=True) if name and p == p}
-            best = labels[i] if known[i] else None
-            p = None if best is None else each[best]
-            yield Answer(number + i, self._show_label(best), p, None, None, known[i], each or None)
-
-    def _show_label(self, label: str | None) -> Cell:
+    def _show_label(self, label: str) -> Cell:
         """Return a label as an estimator from a file was told it; those of tables are texts."""
-        kind = self.writer.provenance.get("labels")
-        return label if label is None or kind is None else label == "True" if kind == "bool" else int(label)
+        return show_label(label, self.writer.provenance.get("labels"))
 
     # ---- labels ------------------------------------------------------------------------------------------------
 
@@ -341,8 +320,8 @@ class ServedRun:
 
     def _tell(self, labels: Sequence[LabelledRow]) -> list[Event]:
         """Learn labels between which no snapshot is due."""
-        kept = [KeptRow.unpack(row.record) for row, _ in labels]
-        serials, lines = ([getattr(row, name) for row, _ in labels] for name in ("serial", "number"))
+        kept = [KeptRow.unpack(row.record) for row, *_ in labels]
+        serials, lines = ([getattr(row, name) for row, *_ in labels] for name in ("serial", "number"))
         line = np.array(lines, dtype=np.int64)
         Z, times = _stack([one.z for one in kept], len(self.features.names)), None
         if self.features.schema.time is not None:
@@ -352,10 +331,11 @@ class ServedRun:
         answers = self.stream.find_answers(serials, rows)
         shown = self._at_level(serials, rows, answers)
         origin = LabelOrigin(self.stream.settings)
-        rows = rows._replace(y=self.stream.tell_rows(serials, [y for _, y in labels], origin, lines=line))
+        rows = rows._replace(y=self.stream.tell_rows(serials, [label.y for label in labels], origin, lines=line))
         self.recorder.add(rows, answers, self._guesses(kept))
         self.recorder.take_due()
-        self._remember(rows, shown)
+        for one in make_rounds(rows.line.tolist(), rows.y, shown, self.stream.classes or (), self._show_label):
+            self._recent.add(one)
         return self._watch.add_rounds(rows, shown)
 
     def _guesses(self, kept: Sequence[KeptRow]) -> list[Any]:
@@ -366,31 +346,6 @@ class ServedRun:
             return [*np.stack(each, axis=1)[:, :, 0]]
         width = max(one.shape[1] for one in each)
         return [_stack([one[k] for one in each], width) for k in range(count)]
-
-    def _remember(self, rows: Rows, answers: Answers) -> None:
-        """Take rounds in for the page and the figures of the service."""
-        labels, numbers = rows.y.tolist(), rows.line.tolist()
-        if answers.several is None:
-            none = np.full(len(labels), math.nan)
-            ends = [_or_none(none if end is None else end) for end in (answers.lower, answers.upper)]
-            yhat = np.where(answers.known, answers.yhat, 0.0).tolist()
-            for number, y, *served in zip(numbers, labels, yhat, *ends, answers.known.tolist(), strict=True):
-                if y == y:
-                    self._recent.add(Round(number, y, *served))
-            return
-        names = self.stream.classes or []
-        for i, (number, y) in enumerate(zip(numbers, labels, strict=True)):
-            if y != y or not answers.known[i]:
-                continue
-            shares = answers.several[i]
-            there = np.flatnonzero(~np.isnan(shares)).tolist()
-            best = int(answers.yhat[i])
-            own = float(shares[int(y)]) if int(y) in there else max(1.0 - float(np.nansum(shares)), 0.0)
-            loss, odds = -math.log(max(own, 1e-300)), float(log_odds(float(shares[best])))
-            each = {names[k]: float(f"{shares[k]:.6g}") for k in there}  # short in snapshots
-            right, came, likeliest = float(best == y), names[int(y)], names[best]
-            shown = self._show_label(came), self._show_label(likeliest)
-            self._recent.add(Round(number, right, odds, None, None, True, *shown, loss, each))
 
     # ---- figures -----------------------------------------------------------------------------------------------
 
@@ -420,11 +375,6 @@ def _stack(rows: Sequence[Vector], width: int) -> Matrix:
     for row, values in zip(out, rows, strict=True):
         row[: len(values)] = values
     return out
-
-
-def _or_none(values: Any) -> list[float | None]:
-    """Return numbers for JSON, None for NaN."""
-    return [None if value != value else value for value in np.asarray(values).tolist()]
 
 
 def _as_numbers(rows: Rows) -> list[float]:

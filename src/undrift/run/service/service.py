@@ -102,7 +102,7 @@ class Service(JournaledService):
         self._save_crowded()
         now = time.time()
         number = self._next_row
-        features = self._models.encode(rows, number)  # refuses what cannot be read, and is as before then
+        features = self._models.encode(rows, number, self.journal.last + 1)  # or refuses, and is as before then
         body = to_json([now, list(map(dict, rows)), references, number])
         with self._undo_if_refused():
             asked = self._ask(features, number, given, now, self.journal.last + 1)
@@ -130,13 +130,19 @@ class Service(JournaledService):
             self._settle(list(found.values()))
         return LearnResult(len(found), repeated, expired)
 
+    def close_labelled(self, numbers: Sequence[int]) -> None:
+        """Close rows whose labels were learned from a file."""
+        for a in range(0, len(numbers), GIVEN_UP_AT_ONCE):
+            rows = self.journal.find_rows(numbers[a : a + GIVEN_UP_AT_ONCE]).values()
+            self._settle([LabelledRow(stored.row, None, elsewhere=True) for stored in rows])
+
     def _settle(self, labels: Sequence[LabelledRow], *, expired: bool = False) -> None:
         """Learn labels of rows that wait, or close those that waited too long."""
         self._save_crowded()
-        body = to_json([(row.number, y) for row, y in labels])
+        body = to_json([(row.number, y, *([True] if elsewhere else [])) for row, y, elsewhere in labels])
         with self._undo_if_refused():
             self._note(self._models.tell(labels, self.journal.last + 1))
-            closed = [row.number for row, _ in labels]
+            closed = [label.row.number for label in labels]
             self.journal.append(EntryKind.TOLD, 1, body, closed=closed, expired=expired)
 
     def _tend(self) -> None:
@@ -216,15 +222,15 @@ class Service(JournaledService):
         if entry.kind is EntryKind.ASKED:
             when, rows, references, number = body
             given = [None] * len(rows) if references is None else references
-            self._ask(self._models.encode(rows, number), number, given, when, entry.first)
+            self._ask(self._models.encode(rows, number, entry.first), number, given, when, entry.first)
             return len(rows)
         labels = []
-        known = self.journal.find_rows([number for number, _ in body])
-        for number, y in body:
+        known = self.journal.find_rows([number for number, *_ in body])
+        for number, y, *elsewhere in body:
             stored = known.get(number)
             if stored is None or stored.closed != entry.first:
                 raise ModelFileError(f"row {number} is missing")
-            labels.append(LabelledRow(stored.row, y))
+            labels.append(LabelledRow(stored.row, y, bool(elsewhere)))
         self._note(self._models.tell(labels, entry.first))
         return -len(labels)
 

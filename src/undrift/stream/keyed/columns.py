@@ -15,8 +15,13 @@ from undrift.errors import DataError, InputError
 from undrift.stream.calendar import Calendar, find_calendar
 from undrift.stream.cells import RowBatch, Times, parse_texts
 from undrift.stream.first_rows import FirstRows
-from undrift.stream.keyed.keys_and_orders import MAX_ORDER, join_key
-from undrift.stream.keyed.orders import TimeColumn, infer_time_column, require_integer_column
+from undrift.stream.keyed.keys_and_orders import (
+    MAX_ORDER,
+    TimeColumn,
+    infer_time_column,
+    join_key,
+    require_integer_column,
+)
 from undrift.stream.keyed.outputs import ABSENT
 from undrift.stream.schema import Schema, column_kind, find_time_column, infer_schema, time_as_feature_error
 from undrift.stream.settings import FleetSettings, Settings, did_you_mean
@@ -56,13 +61,11 @@ def infer_keyed_columns(first: FirstRows, settings: FleetSettings) -> KeyedColum
     keys = _keys(first, settings.key)
     constant = [] if settings.features is not None else _constant_texts(first, keys, {*settings.key, settings.target})
     asked = settings.of_stream().replace(calendar=False, elapsed=False, sort=False)
-    if settings.calendar and not asked.lag:
-        asked = asked.replace(lag=(asked.delay + 1,))  # so that there is something to learn from
     set_apart = {*settings.key, *places, *constant}
     asked = asked.replace(drop=tuple(name for name in asked.drop if name not in set_apart))
     rest = _without(first, set_apart, asked)
     times = _time_columns(rest, asked)
-    schema = infer_schema(_without(rest, {*times}, asked))
+    schema = infer_schema(_without(rest, {*times}, asked), calendar=settings.calendar)
     notes += schema.notes
     notes += [] if places else map(_note_on_times, times)
     notes += [

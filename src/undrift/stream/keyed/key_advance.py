@@ -27,14 +27,15 @@ SKIPPED = "a value is missing, and such rows are left out (--missing skip)"
 
 
 class KeyAdvance:
-    """One key, advanced by the records of a batch."""
+    """One key, advanced by the records of a batch; `stream` is that of the state, where it is at hand."""
 
-    def __init__(self, streams: KeyedStreams, key: Key, state: KeyState) -> None:
+    def __init__(self, streams: KeyedStreams, key: Key, state: KeyState, stream: Stream | None = None) -> None:
         self.streams, self.key, self.state = streams, key, state
         self.wait, self.hold = streams.wait, streams.hold
         self.bounded = streams.interval is not None
+        self._plain = not streams.fields.texts and streams.fields.weight is None and not streams.several
         self.rows: list[OutputRow] = []
-        self._stream: Stream | None = None
+        self._stream = stream
         self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
 
     def take(self, batch: KeyedRows, ordered: bool) -> None:
@@ -64,6 +65,10 @@ class KeyAdvance:
         """Put the model back into the state and return the rows of output."""
         if self._stream is not None:
             self.streams.pool.write_back(self._stream, self.state)
+        return self.count_outputs()
+
+    def count_outputs(self) -> list[OutputRow]:
+        """Count the rows of output in the state, and return them."""
         for row in self.rows:
             status = STATUSES[row[4]]
             self.state.counts[status] = self.state.counts.get(status, 0) + 1
@@ -110,11 +115,7 @@ class KeyAdvance:
 
     def _release(self, order: int) -> None:
         record = self.state.waiting.pop(order)
-        last = self.state.tracker.ranges[-1][1] if self.state.tracker.ranges else order
-        missing = self.state.tracker.release(order, self.wait)
-        if missing and self.streams.numbered:
-            self._learn()
-            self._output(last + 1, NAN, NAN, outputs.GAP, f"{missing} missing")
+        self.release_order(order)
         if record.kind == ROW:
             self._block.append((order, record))
             return
@@ -123,6 +124,14 @@ class KeyAdvance:
             self._ask(order, record)
         elif record.kind == LABEL:
             self._label(order, record)
+
+    def release_order(self, order: int) -> None:
+        """Take note that the record of this order is next; those between it and the last one never came."""
+        last = self.state.tracker.ranges[-1][1] if self.state.tracker.ranges else order
+        missing = self.state.tracker.release(order, self.wait)
+        if missing and self.streams.numbered:
+            self._learn()
+            self._output(last + 1, NAN, NAN, outputs.GAP, f"{missing} missing")
 
     def _acquire(self) -> Stream:
         if self._stream is None:
@@ -172,6 +181,13 @@ class KeyAdvance:
                 oldest, NAN, NAN, outputs.EXPIRED, f"its label did not come within {self.hold} further predictions"
             )
 
+    def put_served(self, order: int, serial: int) -> None:
+        """Put out what was answered to a row that waits for its label."""
+        here = np.array([order], dtype=np.int64)
+        answers = self._acquire().find_answers([serial], Rows(here, None, np.empty((1, 0)), np.empty(1)))
+        prediction, extras = self._read(order, answers)
+        self._output(order, prediction, NAN, outputs.PREDICTED, "", extras)
+
     def _know(self, stream: Stream, serial: int, y: Prediction) -> None:
         """Learn the label of a served row, NaN if it never comes."""
         assert stream.features is not None
@@ -200,19 +216,29 @@ class KeyAdvance:
 
     def _tell(self, order: int, of: int, y: Prediction, reason: str) -> None:
         """Learn the label of the served row `of`, and put out the record `order` that brought it."""
-        serial, stream = self.state.unlabelled.pop(of), self._acquire()
+        self.learn_label(order, of, self.state.unlabelled.pop(of), y, outputs.LABELLED, reason)
+
+    def learn_label(
+        self, order: int, of: int, serial: int, y: Prediction, status: int, reason: str = ""
+    ) -> Answers | None:
+        """Learn the label of the row `of`, served under this serial number, and put out the record that brought it.
+
+        Return what was answered to the row; None if the label cannot be used.
+        """
+        stream = self._acquire()
         here = np.array([of], dtype=np.int64)
         answers = stream.find_answers([serial], Rows(here, None, np.empty((1, 0)), np.empty(1)))
         try:
             self._know(stream, serial, y)
         except (InputError, DataError) as error:
             self._output(order, NAN, y, outputs.POISON, str(error))
-            return
+            return None
         prediction, extras = self._read(of, answers)
         self.state.asked = False
         self.state.withheld.discard(of)
         self._score(answers, [y])
-        self._output(order, prediction, y, outputs.LABELLED, reason, extras)
+        self._output(order, prediction, y, status, reason, extras)
+        return answers
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
@@ -272,8 +298,10 @@ class KeyAdvance:
         known = answers.known & ~np.isnan(answers.yhat)
         self.state.unscored += int(np.count_nonzero(~known))
         if answers.several is not None:
-            places = np.array([(answers.classes or ()).index(str(label)) for label in targets], dtype=np.float64)
-            losses = class_losses(answers.several[known], places[known])
+            names = self._acquire().classes or []  # a label that came late may be newer than its answer
+            p = np.pad(answers.several, ((0, 0), (0, len(names) - answers.several.shape[1])), constant_values=np.nan)
+            places = np.array([names.index(str(label)) for label in targets], dtype=np.float64)
+            losses = class_losses(p[known], places[known])
         else:
             y = np.array(targets, dtype=np.float64)[known]
             losses = round_losses(answers.yhat[known], y, binary=self.streams.binary)
@@ -283,6 +311,8 @@ class KeyAdvance:
     def _waiting_record(self, batch: KeyedRows, i: int) -> WaitingRecord:
         of, y = int(batch.label_of[i]), float(batch.y[i])
         kind = LABEL if of != ABSENT else ASK if y != y else ROW
+        if self._plain:
+            return WaitingRecord(kind, of, y, batch.Z[i])
         texts = tuple(cells[i] for cells in batch.texts.values())
         weight = 1.0 if batch.weight is None else float(batch.weight[i])
         label = None if batch.labels is None else batch.labels[i]

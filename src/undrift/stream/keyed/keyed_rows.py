@@ -20,17 +20,19 @@ from undrift.stream.cells import is_missing as is_missing_cell
 from undrift.stream.first_rows import RowOrigin
 from undrift.stream.keyed.keys_and_orders import (
     MAX_ORDER,
+    TimeColumn,
     UnusableRecord,
     is_missing,
     join_key,
     key_column_values,
+    parse_integers,
     parse_keys,
     parse_order,
     parse_order_column,
     short_repr,
 )
-from undrift.stream.keyed.orders import TimeColumn, parse_integers
 from undrift.stream.keyed.outputs import ABSENT, Key
+from undrift.stream.labels import UNKNOWN, code_of_two
 
 
 class Fields(NamedTuple):
@@ -294,12 +296,21 @@ class RowReader:
     classes
         The two labels, the negative one first ("": not seen yet, and filled in when it comes); none of several classes;
         None where the target is a number.
+    ordered
+        Whether every row must have its order.
     """
 
     def __init__(
-        self, fields: Fields, accepted: AcceptedInput, time: TimeColumn | None, classes: list[str] | None
+        self,
+        fields: Fields,
+        accepted: AcceptedInput,
+        time: TimeColumn | None,
+        classes: list[str] | None,
+        *,
+        ordered: bool = True,
     ) -> None:
         self.fields, self.accepted, self.time, self.classes = fields, accepted, time, classes
+        self.ordered = ordered
         self._names: dict[str, str] = {}  # so that each key is in memory once
 
     def read(self, batch: RowBatch, origin: RowOrigin) -> KeyedRows:
@@ -319,6 +330,8 @@ class RowReader:
                 order[...] = found  # type: ignore[assignment]  # integers, as just seen
             else:
                 for i, cell in enumerate(found):
+                    if cell is None and not self.ordered:
+                        continue
                     try:
                         order[i] = parse_order(fields.order, cell, fields.unit)
                     except UnusableRecord as why:
@@ -362,14 +375,15 @@ class RowReader:
         texts = parse_texts(cells, na)
         if not self.accepted.binary:
             return np.array([math.nan if text is None else 0.0 for text in texts])
-        y = np.full(len(texts), math.nan)
+        y, code = np.full(len(texts), math.nan), code_of_two(self.classes)
         for i, label in enumerate(texts):
             if label is None:
                 continue
-            if not self.classes[0] and label != self.classes[1]:
-                self.classes[0] = label
-            if label in self.classes:
-                y[i] = self.classes.index(label)
+            if UNKNOWN in self.classes and label not in code:
+                self.classes[self.classes.index(UNKNOWN)] = label
+                code = code_of_two(self.classes)
+            if label in code:
+                y[i] = code[label]
             else:
                 named = " nor ".join(repr(one) for one in self.classes)
                 bad.setdefault(i, f"target '{name}' is {label!r:.40}, neither {named}")

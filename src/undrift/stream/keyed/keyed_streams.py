@@ -27,7 +27,7 @@ from undrift.stream.keyed.keyed_rows import (
     batch_from_frame,
     batch_from_records,
 )
-from undrift.stream.keyed.orders import TimeColumn
+from undrift.stream.keyed.keys_and_orders import TimeColumn
 from undrift.stream.keyed.outputs import ERROR, NO_EXTRAS, Key, OutputRow, Outputs
 from undrift.stream.keyed.stream_pool import StreamPool
 from undrift.stream.schema import Schema
