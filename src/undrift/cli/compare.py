@@ -161,13 +161,7 @@ def compare_runs(
     found = compare_runs(runs)
     page = render_comparison(found, out) if report else None
     if json:
-        each = [
-            {
-                "name": run.name, "scores": dict(run.scores), "coverage": run.coverage, "seconds": run.seconds,
-                "difference": run.difference, "error": run.error, "differs": run.differs,
-            }
-            for run in found.runs
-        ]  # fmt: skip
+        each = [run.facts() | {"differs": run.differs} for run in found.runs]
         print_json(
             {"report": None if page is None else str(page), "rows": found.rows, "target": found.target, "runs": each}
         )

@@ -101,10 +101,10 @@ class ChangeTest:
     rows_between_alarms
         Mean number of rows between two false alarms, at least.
     bets
-        How many bets are given each time.
+        How many bets are given each time; by default those of `bet_on_rise`.
     """
 
-    def __init__(self, rows_between_alarms: float, bets: int) -> None:
+    def __init__(self, rows_between_alarms: float, bets: int = len(SHIFTS)) -> None:
         self._limit = rows_between_alarms
         self._sums = [0.0] * bets
 
@@ -125,20 +125,6 @@ class ChangeTest:
         self._sums = [float(one) for one in sums]
 
 
-class RiseTest:
-    """Whether numbers have risen against their own past."""
-
-    def __init__(self, rows_between_alarms: float) -> None:
-        self._test = ChangeTest(rows_between_alarms, len(SHIFTS))
-
-    def add(self, score: float) -> bool:
-        """Take the normal score of a number in."""
-        return self._test.add([math.exp(shift * score - shift * shift / 2.0) for shift in SHIFTS])
-
-    def state(self) -> Any:
-        """Return what later numbers depend on."""
-        return self._test.state()
-
-    def resume(self, state: Any) -> None:
-        """Go on where `state` left off."""
-        self._test.resume(state)
+def bet_on_rise(score: float) -> list[float]:
+    """Return the bets that a number, of this normal score, has risen against its own past; one for each of SHIFTS."""
+    return [math.exp(shift * score - shift * shift / 2.0) for shift in SHIFTS]

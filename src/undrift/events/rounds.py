@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from undrift.events.change_test import WINDOW, ChangeTest, RankScores, Resumable, RiseTest, resume_all, states
+from undrift.events.change_test import WINDOW, ChangeTest, RankScores, Resumable, bet_on_rise, resume_all, states
 from undrift.events.event import EventKind
 
 MISSES = 2.5
@@ -24,31 +24,10 @@ CHECKS_TO_TELL = 2
 Found = Iterator[tuple[EventKind, str]]
 
 
-class ErrorWatch:
-    """Signed errors and their size, each ranked among the last ones."""
+class PartedWatch:
+    """A watch that is made of parts, and goes on where they do."""
 
-    def __init__(self, rows_between_alarms: float, window: int = WINDOW) -> None:
-        each = 3.0 * rows_between_alarms
-        self._signed, self._size = RankScores(window), RankScores(window)
-        self._above, self._below, self._larger = RiseTest(each), RiseTest(each), RiseTest(each)
-
-    def add(self, error: float) -> Found:
-        """Take label minus prediction in."""
-        usual = self._size.median()
-        signed, size = self._signed.add(error), self._size.add(abs(error))
-        if signed is None or size is None:
-            return
-        for test, score, side in ((self._above, signed, "above"), (self._below, -signed, "below")):
-            if test.add(score):
-                self._signed.forget()
-                yield EventKind.ERROR_LEANS, f"labels lie {side} their predictions, as they did not use to"
-        if self._larger.add(size):
-            self._size.forget()
-            yield EventKind.ERROR_GREW, f"errors are larger than they used to be (half of them were below {usual:.3g})"
-
-    @property
-    def _parts(self) -> tuple[Resumable, ...]:
-        return self._signed, self._size, self._above, self._below, self._larger
+    _parts: tuple[Resumable, ...]
 
     def state(self) -> Any:
         """Return what later rounds depend on."""
@@ -59,7 +38,31 @@ class ErrorWatch:
         resume_all(self._parts, state)
 
 
-class ProbabilityWatch:
+class ErrorWatch(PartedWatch):
+    """Signed errors and their size, each ranked among the last ones."""
+
+    def __init__(self, rows_between_alarms: float, window: int = WINDOW) -> None:
+        each = 3.0 * rows_between_alarms
+        self._signed, self._size = RankScores(window), RankScores(window)
+        self._above, self._below, self._larger = ChangeTest(each), ChangeTest(each), ChangeTest(each)
+        self._parts = self._signed, self._size, self._above, self._below, self._larger
+
+    def add(self, error: float) -> Found:
+        """Take label minus prediction in."""
+        usual = self._size.median()
+        signed, size = self._signed.add(error), self._size.add(abs(error))
+        if signed is None or size is None:
+            return
+        for test, score, side in ((self._above, signed, "above"), (self._below, -signed, "below")):
+            if test.add(bet_on_rise(score)):
+                self._signed.forget()
+                yield EventKind.ERROR_LEANS, f"labels lie {side} their predictions, as they did not use to"
+        if self._larger.add(bet_on_rise(size)):
+            self._size.forget()
+            yield EventKind.ERROR_GREW, f"errors are larger than they used to be (half of them were below {usual:.3g})"
+
+
+class ProbabilityWatch(PartedWatch):
     """Whether labels come as often as their probabilities say: a bet against the model's own words.
 
     `what` the probabilities are of, for sentences.
@@ -74,6 +77,7 @@ class ProbabilityWatch:
         each, self._what = 3.0 * rows_between_alarms, what
         self._above, self._below = ChangeTest(each, len(self.SHIFTS)), ChangeTest(each, len(self.SHIFTS))
         self._sure = ChangeTest(each, 1)
+        self._parts = self._above, self._below, self._sure
 
     def add(self, y: float, probability: float) -> Found:
         """Take a label, 0 or 1, and the probability of 1 in."""
@@ -84,18 +88,6 @@ class ProbabilityWatch:
                 yield EventKind.ERROR_LEANS, f"{self._what} comes {word} often than predicted"
         if self._sure.add([_likelihood_ratio(y, p, self.SHRINK * odds)]):
             yield EventKind.ERROR_GREW, "labels are less predictable than the model says"
-
-    @property
-    def _parts(self) -> tuple[Resumable, ...]:
-        return self._above, self._below, self._sure
-
-    def state(self) -> Any:
-        """Return what later rounds depend on."""
-        return states(self._parts)
-
-    def resume(self, state: Any) -> None:
-        """Go on where `state` left off."""
-        resume_all(self._parts, state)
 
 
 def _likelihood_ratio(y: float, p: float, odds: float) -> float:

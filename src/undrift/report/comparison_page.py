@@ -39,14 +39,8 @@ def render_comparison(found: RunsComparison, out: str | os.PathLike[str]) -> Pat
         "about": [(f"run {k}", run.name) for k, run in enumerate(found.runs, 1)],
         "glossary": GLOSSARY,
     }
-    runs = [
-        {"name": run.name, "scores": dict(run.scores), "coverage": run.coverage, "seconds": run.seconds,
-         "difference": run.difference, "error": run.error}
-        for run in found.runs
-    ]  # fmt: skip
-    return write_page(
-        out, "comparison.html", content, {"format": 1, "rows": found.rows, "runs": runs, **measured}, figures
-    )
+    numbers = {"format": 1, "rows": found.rows, "runs": [run.facts() for run in found.runs], **measured}
+    return write_page(out, "comparison.html", content, numbers, figures)
 
 
 def comparison_sentences(found: RunsComparison) -> list[str]:

@@ -208,16 +208,12 @@ def score_rows(result: ForecastResult) -> list[list[str]]:
         for one in result.state.get("candidates", [])
         if one["judged"]
     ]
-    return [*_predictor_rows(result), *own]
-
-
-def _predictor_rows(result: ForecastResult) -> list[list[str]]:
-    scores = result.scores
-    return [
+    predictors = [
         [name, number(float(scores.mse[k])), number(float(scores.mae[k])), number(float(scores.mase[k]))]
         for k, name in enumerate(result.state["scores"]["predictors"])
         if scores.judged and scores.mse[k] == scores.mse[k]
     ]
+    return [*predictors, *own]
 
 
 def _cards(result: ForecastResult) -> list[Card]:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 
@@ -100,7 +99,8 @@ def find_changes(rounds: Vector, half_lives: Vector, weights: Matrix) -> list[Me
     before, after = (sums[at] - sums[at - width]) / width, (sums[at + width] - sums[at]) / width
     moved = 0.5 * np.sum(np.abs(after - before), axis=1)
     old, new = effective_half_life(half_lives, before), effective_half_life(half_lives, after)
-    free = (moved >= NOTABLE_SHARE) & ~_within_factor_two(old, new)
+    alike = (np.maximum(old, new) < 2.0 * np.minimum(old, new)) | (old == new)  # equal also where both are infinite
+    free = (moved >= NOTABLE_SHARE) & ~alike
     jump = (new < old) & (moved >= JUMP_SHARE)
     rank = moved + jump  # a recovery right behind a jump may move as much
     changes: list[MemoryChange] = []
@@ -110,7 +110,3 @@ def find_changes(rounds: Vector, half_lives: Vector, weights: Matrix) -> list[Me
         changes.append(MemoryChange(int(rounds[at[k] - 1]), *lengths, float(moved[k]), bool(jump[k])))
         free[max(0, k - width) : k + width + 1] = False  # windows that overlap this change show it again
     return sorted(changes)
-
-
-def _within_factor_two(a: Vector, b: Vector) -> NDArray[np.bool_]:
-    return np.asarray((np.maximum(a, b) < 2.0 * np.minimum(a, b)) | (a == b))  # equal also where both are infinite

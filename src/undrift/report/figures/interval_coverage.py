@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
 from undrift.metrics import interval_pinball
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import Figure, Measured, Numbers, View
@@ -30,6 +29,7 @@ def measure(run: RunContext) -> Measured:
     width = np.where(known, data.upper - data.lower, 0.0)
     blocks = cut_blocks(data.rounds, POINTS // 2)
     window = blocks.window(max(100, data.rounds // 30))
+    fifths = np.searchsorted(np.quantile(data.yhat[known], [0.2, 0.4, 0.6, 0.8]), data.yhat[known])
     known_sums, inside_sums, width_sums = (blocks.sum(values.astype(np.float64)) for values in (known, inside, width))
     return {
         "intervals": {
@@ -39,7 +39,7 @@ def measure(run: RunContext) -> Measured:
             "measured": float(np.count_nonzero(inside) / np.count_nonzero(known)),
             "rounds": int(np.count_nonzero(known)),
             "pinball": interval_pinball(data.lower, data.upper, data.y, level=data.level),
-            "by_size": _shares(inside[known], _fifths(data.yhat[known])),
+            "by_size": _shares(inside[known], fifths),
             "by_quarter": _quarter_shares(inside, known, data.time),
             "coverage": round_numbers(blocks.rolling_mean(inside_sums, window, known_sums), 4),
             "width": round_numbers(blocks.rolling_mean(width_sums, window, known_sums), 4),
@@ -54,11 +54,6 @@ def _quarter_shares(inside: NDArray[np.bool_], known: NDArray[np.bool_], time: T
     hours = (time - time.astype("datetime64[D]")).astype("timedelta64[h]").astype(np.int64)
     quarters = np.asarray(hours * QUARTERS // 24)[known]
     return _shares(inside[known], quarters) if len(np.unique(quarters)) == QUARTERS else None
-
-
-def _fifths(yhat: Vector) -> NDArray[np.int64]:
-    """Return the fifth of the predictions, by size, that each belongs to."""
-    return np.searchsorted(np.quantile(yhat, [0.2, 0.4, 0.6, 0.8]), yhat)
 
 
 def _shares(inside: NDArray[np.bool_], group: NDArray[np.int64]) -> list[float]:

@@ -32,6 +32,8 @@ def measure(run: RunContext) -> Measured:
     half_life = effective_half_life(data.half_lives, centred_mean(weights, SMOOTH))
     changes = find_changes(data.spectrum_round, data.half_lives, data.spectrum)
     heights = log_heights(data.half_lives)
+    top = float(np.max(heights))  # the line is never above the row of memories that do not forget
+    line = np.minimum(np.where(np.isfinite(half_life), np.log10(np.maximum(half_life, 1e-9)), top), top)
     return {
         "spectrum": {
             "axis": timeline.axis(rounds),
@@ -40,7 +42,7 @@ def measure(run: RunContext) -> Measured:
             "heights": round_numbers(heights),
             "weights": [round_numbers(row, 3) for row in weights.T],
             "effective": round_numbers(half_life),
-            "line": round_numbers(_line_heights(half_life, float(np.max(heights)))),
+            "line": round_numbers(line),
             "changes": [change._asdict() for change in changes],
         }
     }
@@ -61,11 +63,6 @@ def log_heights(half_lives: Vector) -> Vector:
     logs = np.log10(half_lives[finite])
     step = float(np.median(np.diff(logs))) if len(logs) > 1 else 1.0
     return np.where(finite, np.log10(np.where(finite, half_lives, 1.0)), logs[-1] + step)
-
-
-def _line_heights(half_life: Vector, top: float) -> Vector:
-    """Return where an effective half-life is drawn: never above the row of memories that do not forget."""
-    return np.minimum(np.where(np.isfinite(half_life), np.log10(np.maximum(half_life, 1e-9)), top), top)
 
 
 def draw(run: RunContext, numbers: Numbers) -> Figure:

@@ -102,15 +102,15 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
 
 def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
     target = run.data.target
-    band = (
-        []
-        if recent["lower"] is None
-        else _band("recent", "lower", "upper", f"{percent(run.data.level)} interval", "band")
-    )
+    band: list[PlotSpec] = []
+    hover: PlotSpec = {}
+    if recent["lower"] is not None:
+        band = _band("recent", "lower", "upper", f"{percent(run.data.level)} interval", "band")
+        hover = {"text": ref("recent", "interval"), "hovertemplate": "%{y:.5g} (%{text})"}
     last = [
         *band,
         curve("recent", "y", label=f"true {target}", shade="ink", line={"width": 1.5}),
-        curve("recent", "yhat", label="predicted", shade="own", **_hover_interval(recent)),
+        curve("recent", "yhat", label="predicted", shade="own", **hover),
     ]
     whole = [
         *_band("whole", "lowest", "highest", "lowest to highest", "mist"),
@@ -119,13 +119,6 @@ def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
     ]
     layout = {"yaxis": y_title(target)}
     return View("Last rows", last, layout, linked=False), View("Whole run", whole, layout)
-
-
-def _hover_interval(recent: Numbers) -> PlotSpec:
-    """Return what shows the interval beside the prediction under the pointer."""
-    if recent["lower"] is None:
-        return {}
-    return {"text": ref("recent", "interval"), "hovertemplate": "%{y:.5g} (%{text})"}
 
 
 def _band(name: str, low: str, high: str, label: str, shade: str) -> list[PlotSpec]:

@@ -67,7 +67,7 @@ class _LinearLeaves:
         self.binary, self._model = model.binary, model
         every = model.leaves(rows, y, None)
         flattest = min(_curvature(leaf) for leaf in every)
-        some = [leaf for leaf in every if _curvature(leaf) == flattest and _hint(leaf) != "last"]
+        some = [leaf for leaf in every if _curvature(leaf) == flattest and getattr(leaf.learner, "hint", "") != "last"]
         kept = sorted(some, key=_price)[:CLASSIFIER_LEAVES] if model.binary else [*some[:1], *some[1::2]]
         self._leaves = [replace(leaf, learner=_promise(leaf)) for leaf in kept]
 
@@ -91,10 +91,6 @@ def _price(leaf: Leaf) -> float:
 
 def _curvature(leaf: Leaf) -> float:
     return float(getattr(leaf.learner, "curvature", 1.0))
-
-
-def _hint(leaf: Leaf) -> str:
-    return str(getattr(leaf.learner, "hint", ""))
 
 
 def certificates(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,10 @@ class ComparedRun:
     def differs(self) -> bool:
         """Whether the difference is more than two standard errors."""
         return abs(self.difference) > 2.0 * self.error
+
+    def facts(self) -> dict[str, Any]:
+        """Return what programs are told of it: all but the losses."""
+        return {name: value for name, value in vars(self).items() if name != "losses"} | {"scores": dict(self.scores)}
 
 
 @dataclass(frozen=True, eq=False)
