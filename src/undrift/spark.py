@@ -223,16 +223,6 @@ def _check_input(df: DataFrame, fleet: Fleet) -> SparkSession:
     fields = fleet.fields
     if fields.order is None:
         raise InputError("undrift.spark: the fleet needs order= or time=, since a shuffle forgets what came first")
-    if fleet.classes and "" in fleet.classes:
-        raise InputError(
-            f"undrift.spark: the fleet was made from rows that show one label of '{fields.target}' only, and workers "
-            "must agree on the other one; make it from rows with both"
-        )
-    if fleet.settings.alert:
-        raise InputError(
-            "undrift.spark: alert= is not for Spark, which puts the rows out; leave it out, and filter the rows in a "
-            "query, or give those of each batch to undrift.events.KeyedWatch in foreachBatch"
-        )
     for name in fields.names:
         if name not in df.columns:
             near = find_closest(name, df.columns)

@@ -356,7 +356,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "certify": None,
         "fleet": works,
         "Spark": refused(
-            "alert= is not for Spark, which puts the rows out",
+            "alert is for files, .* give outputs to undrift.events.KeyedWatch",
             "Spark puts the rows out; filter them there, or give them to `undrift.events.KeyedWatch`",
         ),
         "serve": works,

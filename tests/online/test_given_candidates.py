@@ -140,7 +140,7 @@ def test_rows_that_do_not_fit_are_refused():
         ud.OnlineRegressor(candidates=[0]).learn({"a": 1.0}, 1.0)
     with pytest.raises(InputError, match="at least one feature, got none"):
         ud.OnlineRegressor(candidates=[0]).play(Z[:, :1], y)
-    with pytest.raises(InputError, match="candidates are for single estimators so far"):
+    with pytest.raises(InputError, match=r"got a model with some; pass candidate= to Fleet\.of_table"):
         ud.Fleet(ud.OnlineRegressor(candidates=["a"]), key="k", features=["a", "b"], target="y")
 
 

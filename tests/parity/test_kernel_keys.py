@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from undrift.stream.keyed.model_pool import initial_model
 
 import undrift as ud
 from tests.parity.tolerances import TOLERANCES
@@ -13,6 +12,7 @@ from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
 from undrift.kernels import layout
 from undrift.stream.keyed.slots import SlotLayout
+from undrift.stream.keyed.stream_pool import initial_model
 
 KEYS, DIM, RECORDS = 5, 4, 150
 MODELS = {

@@ -26,6 +26,7 @@ from undrift.stream.labels import UNKNOWN
 from undrift.stream.model import make_model
 from undrift.stream.schema import Schema
 from undrift.stream.settings import FleetSettings, Settings
+from undrift.stream.stream import FILES
 
 if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun
@@ -200,6 +201,10 @@ class Fleet(KeyedStreams):
         """
         if "certify" in settings:
             raise InputError("Fleet: fleets are not certified, as they keep no rows; certify a Stream of one key")
+        wrong = next((name for name in settings if name in FILES), None)
+        if wrong is not None:
+            cure = ", and give outputs to undrift.events.KeyedWatch (on Spark in foreachBatch)" * (wrong == "alert")
+            raise InputError(f"Fleet: {wrong} is for files, with undrift.run.play_fleet; leave it out{cure}")
         keys = (key,) if isinstance(key, str) else tuple(key)
         asked = FleetSettings.from_dict({"target": target, "key": keys, **settings}, "Fleet")
         with python_words():
