@@ -290,9 +290,7 @@ def test_wrong_types_are_refused_by_name(spark):
     with pytest.raises(InputError, match="column 'at' must be one of string, got timestamp"):
         learn_table(table, fleet_of(fine))
     once = [{**row, "y": "yes"} for row in rows[:40] if row["y"] is not None]
-    with pytest.raises(
-        InputError, match="'y' has one label in these rows, and a fleet finds no other one later"
-    ):
+    with pytest.raises(InputError, match="'y' has one label in these rows, and a fleet finds no other one later"):
         learn_table(frame_of(spark, once, "string"), fleet_of(once, positive="yes"))
     with pytest.raises(InputError, match="speed max is for single streams"):
         fleet_of(rows, speed="max")

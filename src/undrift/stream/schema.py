@@ -17,12 +17,10 @@ from undrift.stream.cells import LIMIT, Times, are_alike, find_formats, parse_te
 from undrift.stream.first_rows import FirstRows, RowOrigin
 from undrift.stream.settings import FEW_TEXTS, Settings
 from undrift.stream.task import (
-    NEGATIVE,
     SHARE_OF_A_KIND,
     infer_task,
     infer_task_of_row,
     name_classes,
-    negative_first,
     note_on_numbers,
 )
 
@@ -294,15 +292,6 @@ def time_as_feature_error(name: str) -> InputError:
 
 def _note_on_second_time(name: str) -> str:
     return f"'{name}' is a second time and was left out"
-
-
-def find_flag(first: FirstRows, name: str) -> str | None:
-    """Return the text that tells the rows of a column of two texts apart; None if it holds more texts than two.
-
-    Of yes and no it is yes; it is no where the first rows hold nothing else.
-    """
-    found = negative_first([*{text for text in parse_texts(first.columns[name], first.na) if text is not None}])
-    return found[-1] if len(found) == 2 or (len(found) == 1 and found[0].lower() in NEGATIVE) else None
 
 
 def _time_formats(first: FirstRows, name: str) -> list[str]:
