@@ -140,8 +140,14 @@ def test_a_column_that_is_no_orders_is_refused_as_a_whole(call, name, column, me
     ("cells", "message"),
     [
         (["1767225600.5", "1767225601.5"], "counts s since 1970 in floats such as 1767225600.5"),
-        (["yesterday", "today"], "'yesterday' in 'at' is not a time; pass --time-format"),
-        (["2026-01-01T00:00:00.1234567891", "2026-01-02"], "is not a time; pass --time-format"),
+        (
+            ["yesterday", "today"],
+            "'yesterday' in 'at' is not a time; correct it, or say how times are written with --time-format",
+        ),
+        (
+            ["2026-01-01T00:00:00.1234567891", "2026-01-02"],
+            "is not a time; correct it, or say how times are written with --time-format",
+        ),
     ],
 )
 def test_times_that_cannot_be_exact_are_refused(call, cells, message):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
+from undrift.errors import InputError
 from undrift.fleet import Outputs
 
 BEGIN = dt.datetime(2024, 3, 1)
@@ -257,3 +258,34 @@ def test_large_integers_of_frames_are_exact(frame):
         assert run.outputs.count() == {"ok": 40}
         assert run.keys() == ["9007199254740992", "9007199254740993"]
         assert run.outputs.canonical() == fleet.run(rows).outputs.canonical()
+
+
+def test_mistakes_in_python_are_one_sentence():
+    rows = [{"k": "a", "n": t, "price": float(t % 3), "y": 0.5 * t} for t in range(30)]
+    plain = {"key": "k", "order": "n"}
+    for call, words in [
+        (lambda: ud.Fleet.of_table(rows, "y", key=3), "key must be the name of a column, or a list of names, got 3"),
+        (lambda: ud.Fleet.of_table([], "y", **plain), "the table has no rows"),
+        (lambda: ud.Fleet.of_table(rows, "k", **plain), "must be different columns, got 'k' twice"),
+        (lambda: ud.Fleet.of_table(rows, "y", **plain, alert=True), "alert is for files"),
+        (lambda: ud.Fleet.of_table(rows, "y", **plain, certify=True), "fleets are not certified"),
+        (lambda: ud.Fleet.of_table(rows, "y", **plain, interval=0.42), r"interval must be .*0\.42"),
+        (lambda: ud.Fleet.of_table(rows, "y", **plain).advance("x", rows), "state must be bytes"),
+        (lambda: ud.Fleet.of_table(rows, "y", **plain).advance(None, None), "records must be a data frame"),
+        (
+            lambda: ud.Fleet.of_table(rows, "y", **plain).run([{"k": "a", "n": 1, "prices": 1.0}]),
+            "Did you mean 'price'",
+        ),
+    ]:
+        with pytest.raises(InputError, match=words) as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+def test_a_wait_is_a_count_a_duration_or_a_text():
+    day = np.datetime64("2024-01-01") + np.arange(30)
+    rows = [{"k": "a", "day": str(day[t]), "n": t, "y": 0.5 * t, "x": 1.0} for t in range(30)]
+    assert ud.Fleet.of_table(rows, "y", key="k", order="n", drop=["day"], wait=3).wait == 3
+    by_time = {"key": "k", "time": "day", "drop": ["n"]}
+    two = [ud.Fleet.of_table(rows, "y", **by_time, wait=wait).wait for wait in (dt.timedelta(days=2), "2d")]
+    assert two == [2 * 86_400_000_000] * 2

@@ -133,5 +133,5 @@ def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: b
     new = {"added": done.added, "labelled": done.labelled, "skipped": done.skipped}
     if not json:
         labels = f", {done.labelled:,} labels of rows predicted before" if done.labelled else ""
-        print(f"{done.added:,} new rows{labels}" + (f", {done.skipped:,} learned before" if done.skipped else ""))
+        print(f"{done.added:,} new rows{labels}" + (f", {done.skipped:,} that came before" if done.skipped else ""))
     return show(done.found, folder, report=report, quiet=quiet, json=json, more=new)

@@ -205,10 +205,18 @@ class Fleet(KeyedStreams):
         if wrong is not None:
             cure = ", and give outputs to undrift.events.KeyedWatch (on Spark in foreachBatch)" * (wrong == "alert")
             raise InputError(f"Fleet: {wrong} is for files, with undrift.run.play_fleet; leave it out{cure}")
+        if not isinstance(key, str) and not isinstance(key, Sequence):
+            raise InputError(f"Fleet: key must be the name of a column, or a list of names, got {key!r:.60}")
         keys = (key,) if isinstance(key, str) else tuple(key)
+        if isinstance(wait := settings.get("wait"), dt.timedelta):
+            settings["wait"] = f"{wait // dt.timedelta(microseconds=1)}us"
+        elif isinstance(wait, int):
+            settings["wait"] = str(wait)
         asked = FleetSettings.from_dict({"target": target, "key": keys, **settings}, "Fleet")
         with python_words():
             batch = first_rows_of(read_table("Fleet", table, asked.drop))
+            if not len(batch.lines):
+                raise InputError("Fleet: the table has no rows; the columns of a fleet are found from some")
             first = FirstRows(RowOrigin("the table", asked), [batch], whole=False)
             columns = infer_keyed_columns(first, asked)
         if UNKNOWN in (columns.schema.classes or ()):

@@ -250,11 +250,17 @@ class Features:
             self.ahead += len(line)
         return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning), brought)
 
+    @property
+    def need_earlier_rows(self) -> bool:
+        """Whether `complete` fills in more than `fill_fixed` does, or leaves rows out."""
+        remembers = self.settings.lag or self.schema.many_texts or self.schema.spacing is not None
+        return bool(remembers or self.settings.missing in ("skip", "refuse"))
+
     def fill_fixed(
         self, numbers: Matrix, times: Times | None, texts: Mapping[str, Sequence[str | None]] | None = None
     ) -> Matrix:
         """Return rows with the features that depend on no other row: numbers, indicators, calendar, perhaps texts."""
-        Z, given = np.empty((len(numbers), len(self.names))), numbers.shape[1]
+        Z, given = np.full((len(numbers), len(self.names)), math.nan), numbers.shape[1]
         Z[:, :given] = numbers
         for name in self.schema.indicators:
             Z[:, self._indicator(name)] = np.isnan(numbers[:, self.schema.numbers.index(name)])

@@ -322,6 +322,7 @@ def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tup
     """Return the time column and how it is written; a counter of rows gets that kind."""
     settings = first.source.settings
     if settings.time is not None:
+        first.require([settings.time], "--time")
         named_format = (
             "epoch" if kinds.get(settings.time) == "number" else find_time_format(first, settings.time, notes)
         )

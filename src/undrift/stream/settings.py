@@ -247,7 +247,7 @@ class FleetSettings(Settings, frozen=True, kw_only=True):
     )
     hold: Annotated[Delay, option("Rows of a key that wait for their label from a later file.")] = 256
     interval: Annotated[
-        float | None, option("Add intervals of this level, such as 0.9, to predictions of numbers.")
+        Level | None, option("Add intervals of this level, such as 0.9, to predictions of numbers.")
     ] = None
     time: Annotated[str | None, option("Column of times, in place of --order.")] = None
     delay: Annotated[Delay, option("Labels become known so many rows of their key late.")] = 0
@@ -265,6 +265,12 @@ class FleetSettings(Settings, frozen=True, kw_only=True):
             raise InputError(f"settings: key must name one or more different columns, got {list(self.key)}")
         if self.order is not None and self.time is not None:
             raise InputError("undrift fleet: give --order or --time, not both")
+        places = [name for name in (*self.key, self.order, self.time) if name is not None]
+        wrong = next((name for name in places if places.count(name) > 1 or name in (self.target, self.weight)), None)
+        if wrong is not None:
+            raise InputError(
+                f"settings: key, order, time, target and weight must be different columns, got '{wrong}' twice"
+            )
         if self.speed == "max":
             raise InputError(
                 "undrift fleet: speed max is for single streams, as its trees would take megabytes for each key; use "

@@ -299,3 +299,34 @@ def test_the_calendar_alone_is_enough_for_several_classes(folder):
     assert run(["fleet", "t.csv", *OPTIONS, "--calendar", "-o", "out"]) == 0
     assert json.loads(Path("out/run.json").read_text())["features"] == Calendar(hours=False).names()
     assert all(float(row["log_loss"]) < float(row["most_frequent"]) for row in rows_of("out", "keys.csv"))
+
+
+def test_a_slip_for_a_learned_column_is_refused_in_later_files(folder, capsys):
+    frame = frame_of()
+    frame[:90].write_csv("first.csv")
+    frame[90:].rename({"price": "prices"}).write_csv("slip.csv")
+    frame[90:].drop("price").write_csv("fewer.csv")
+    assert run(["fleet", "first.csv", *OPTIONS, "-o", "out"]) == 0
+    before = Path("out/predictions.csv").read_bytes()
+    assert run(["update", "out", "slip.csv", "--no-report", "-q"]) == 2
+    assert (
+        "slip.csv: column 'prices' is unknown and 'price' is missing. Did you mean 'price'?" in capsys.readouterr().err
+    )
+    assert Path("out/predictions.csv").read_bytes() == before
+    assert run(["update", "out", "fewer.csv", "--no-report", "-q"]) == 0
+
+
+def test_tables_have_empty_cells_where_there_is_no_number(folder):
+    Path("t.csv").write_text("a,y\nq,1\nr,2\nq,3.5\nr,5\nq,2\nonce,7\n")
+    assert run(["fleet", "t.csv", "-k", "a", "-t", "y", "--lag", "1", "--no-report", "-q", "-o", "out"]) == 0
+    for name in ("keys.csv", "predictions.csv"):
+        assert "nan" not in Path("out", name).read_text()
+
+
+def test_half_of_the_rows_unused_is_worth_a_sentence(folder, capsys):
+    frame = frame_of()
+    pl.concat([frame, frame]).write_csv("twice.csv")
+    assert run(["fleet", "twice.csv", *LOUD, "-o", "out"]) == 0
+    assert (
+        "180 of 360 rows (50%) were not used, as the order or time of each was there before" in capsys.readouterr().err
+    )

@@ -260,8 +260,8 @@ class UnusedRows(NamedTuple):
 
     @property
     def are_most(self) -> bool:
-        """Whether they are more than half of the rows."""
-        return 2 * self.number > self.rows
+        """Whether they are half of the rows or more."""
+        return 2 * self.number >= self.rows > 0
 
 
 def find_unused_rows(outputs: Outputs, *, update: bool) -> UnusedRows:

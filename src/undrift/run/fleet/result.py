@@ -202,5 +202,5 @@ def _csv_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     left = iter(rows)
     while some := list(islice(left, PIECE_ROWS)):
         text = io.StringIO()
-        csv.writer(text).writerows([[escape_formula(cell) for cell in row] for row in some])
+        csv.writer(text).writerows([["" if cell != cell else escape_formula(cell) for cell in row] for row in some])
         yield text.getvalue().encode()

@@ -33,6 +33,7 @@ class KeyAdvance:
         self.streams, self.key, self.state = streams, key, state
         self.wait, self.hold = streams.wait, streams.hold
         self.bounded = streams.interval is not None
+        self._ahead = self.bounded or bool(streams.settings.quantiles)  # what holds one row ahead is put out
         self._plain = not streams.fields.texts and streams.fields.weight is None and not streams.several
         self.rows: list[OutputRow] = []
         self._stream = stream
@@ -166,7 +167,7 @@ class KeyAdvance:
         if not len(rows.line):
             self._output(order, NAN, NAN, outputs.POISON, SKIPPED)
             return
-        if self.bounded:  # its intervals were learned one row ahead of what was known
+        if self._ahead:  # its intervals were learned one row ahead of what was known
             if self.state.asked:
                 self.state.withheld.add(order)
             self.state.asked = True

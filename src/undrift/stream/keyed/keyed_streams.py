@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift import kernels
+from undrift._internal.names import find_similar
 from undrift._internal.stopping import Interrupted
 from undrift._typing import Matrix
 from undrift.errors import InputError, UndriftError
@@ -129,12 +130,9 @@ class KeyedStreams:
     @property
     def one_by_one(self) -> bool:
         """Whether keys are advanced one after the other, as their features or labels depend on earlier rows."""
-        asked, schema = self.settings, self.schema
-        numbers = asked.delay or asked.lag or asked.candidate or asked.quantiles or self.interval is not None
-        leaves_out = asked.missing in ("skip", "refuse")
-        return bool(
-            numbers or asked.weight or leaves_out or schema.many_texts or schema.spacing is not None or self.several
-        )
+        asked = self.settings
+        served = asked.delay or asked.candidate or asked.quantiles or self.interval is not None
+        return bool(served or asked.weight or self.several or self.pool.start.need_earlier_rows)
 
     @property
     def pool(self) -> StreamPool:
@@ -175,6 +173,8 @@ class KeyedStreams:
         """Return records, mappings or a data frame of any library, as columns; a batch is returned as it is."""
         if isinstance(records, KeyedRows):
             return records
+        if not hasattr(records, "columns") and not isinstance(records, Iterable):
+            raise InputError(f"Fleet: records must be a data frame, or a list of dicts, got {records!r:.60}")
         if self.from_table:
             table = records if hasattr(records, "columns") else list(records)
             return self.read_rows(read_table("Fleet", table), self.origin)
@@ -183,7 +183,13 @@ class KeyedStreams:
         return batch_from_records(self.fields, self.accepted_input, records)
 
     def read_rows(self, batch: RowBatch, origin: RowOrigin) -> KeyedRows:
-        """Return rows of a table as files hold them."""
+        """Return rows of a table as files hold them; refuse a column that resembles a missing one."""
+        lacking = [name for name in self.fields.names if name not in batch.columns]
+        for name in batch.columns if lacking else ():
+            if name not in self.fields.names and (meant := find_similar(name, lacking)) is not None:
+                raise InputError(
+                    f"{origin.name}: column '{name}' is unknown and '{meant}' is missing. Did you mean '{meant}'?"
+                )
         return RowReader(self.fields, self.accepted_input, self.time, self.classes).read(batch, origin)
 
     def instants(self, order: NDArray[np.int64]) -> Times | None:
@@ -277,6 +283,8 @@ class KeyedStreams:
         return KeyInfo(learned, mean, dict(one.counts), len(one.waiting), len(one.unlabelled), len(state))
 
     def _unpack(self, state: bytes | None) -> KeyState:
+        if not isinstance(state, (bytes, bytearray, memoryview, type(None))):
+            raise InputError(f"Fleet: state must be bytes that an earlier call returned, or None, got {state!r:.60}")
         return KeyState() if state is None else self.pool.codec.unpack(state)
 
     def _report_failure(self, state: bytes | None, batch: KeyedRows, why: str) -> tuple[bytes, list[OutputRow]]:

@@ -330,7 +330,8 @@ class TimeColumn(NamedTuple):
                 out.append(None if is_missing_cell(cell, na) else self._count(cell))
             except (ValueError, AttributeError, OverflowError):
                 raise DataError(
-                    f"{source.at(line)}: {cell!r:.60} in '{self.name}' is not a time; pass --time-format"
+                    f"{source.at(line)}: {cell!r:.60} in '{self.name}' is not a time; correct it, or say how times are "
+                    "written with --time-format"
                 ) from None
             except _FinerThanUnit:
                 raise DataError(
