@@ -1,4 +1,6 @@
-"""Speed of the online estimators in two checkouts, in turn: `python -m benchmarks before_after OLD [NEW] [--turns N]`.
+"""Speed of two checkouts, in turn: `python -m benchmarks before_after OLD [NEW] [--turns N] [--fleets]`.
+
+Online estimators are timed, or with --fleets fleets in memory.
 
 OLD and NEW (this one by default) are checkouts, each with its own `.venv`. Every turn plays all cases in a process of
 each checkout, one after the other; the figure is the least CPU time of all turns, in microseconds a row. Cases use
@@ -102,20 +104,57 @@ def measure() -> dict[str, float]:
     return spent
 
 
+FLEET_KEYS, FLEET_ROWS = 500, 40
+"""Keys, and rows of each, which come in four batches."""
+
+
+def measure_fleets() -> dict[str, float]:
+    """Return the microseconds a row of fleets in memory, from a frame to outputs: in slots, and key by key."""
+    import polars as pl
+
+    rng, n = np.random.default_rng(0), FLEET_KEYS * FLEET_ROWS
+    Z = rng.normal(size=(n, 3))
+    columns = {
+        "k": [f"k{i % FLEET_KEYS}" for i in range(n)],
+        "n": np.arange(n) // FLEET_KEYS,
+        "y": Z[:, 0] + Z[:, 1] ** 2,
+    }
+    frame = pl.DataFrame({**columns, **{name: Z[:, j] for j, name in enumerate("abc")}})
+    light, spent = ud.OnlineRegressor(speed="light"), {}
+    fleets = {
+        "one memory": (ud.DiscountedVAW(half_life=50), {}),
+        "twelve memories": (ud.linear_ensemble(100), {}),
+        "light": (light, {}),
+        "light, lags": (light, {"lags": [1]}),
+        "light, late labels": (light, {"delay": 3}),
+        "light, intervals": (light, {"interval": 0.9}),
+    }
+    for name, (model, more) in fleets.items():
+        fleet = ud.Fleet(model, key="k", order="n", features=list("abc"), target="y", **more)
+        each = []
+        for _ in range(REPEATS):
+            start = time.process_time()
+            len(fleet.run(frame, batch=n // 4).outputs)
+            each.append(1e6 * (time.process_time() - start) / n)
+        spent[f"fleet, {name}"] = min(each)
+    return spent
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     here = Path(__file__).resolve().parents[1]
     parser.add_argument("old", type=Path, nargs="?")
     parser.add_argument("new", type=Path, nargs="?", default=here)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--fleets", action="store_true", help="time fleets in place of estimators")
     given = parser.parse_args()
     if given.old is None:  # one turn of the checkout that runs this
-        print(json.dumps(measure()))
+        print(json.dumps(measure_fleets() if given.fleets else measure()))
         return
     least: list[dict[str, float]] = [{}, {}]
     for _ in range(given.turns):
         for best, checkout in zip(least, (given.old, given.new), strict=True):
-            command = [checkout / ".venv" / "bin" / "python", Path(__file__).resolve()]
+            command = [checkout / ".venv" / "bin" / "python", Path(__file__).resolve(), *["--fleets"] * given.fleets]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             best.update({name: min(us, best.get(name, us)) for name, us in found.items()})
     old, new = least
