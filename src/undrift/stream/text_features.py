@@ -53,11 +53,13 @@ class TextFeatures:
         """Return the same features, which grow on their own; names and places are shared until then."""
         twin = object.__new__(TextFeatures)
         vars(twin).update(vars(self))
-        twin._means = self._means.copy()
+        if self._mean_places:
+            twin._means = self._means.copy()
         return twin
 
     def _unshare(self) -> None:
         """Copy what grows."""
+        self._means = self._means.copy()
         self.names, self._places, self._mean_places = list(self.names), dict(self._places), dict(self._mean_places)
         self.texts, self._limits = {name: list(texts) for name, texts in self.texts.items()}, dict(self._limits)
 
@@ -203,6 +205,7 @@ class TextFeatures:
 
     def resume(self, names: Sequence[str], values: Mapping[str, Any]) -> None:
         """Go on where `state` left off; `names` are those of the features then."""
+        self._means = self._means.copy()
         before = len(self._taken)
         if {*values["texts"]} != {*self.texts}:
             raise ValueError("columns of texts cannot be used")
