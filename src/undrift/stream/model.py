@@ -55,10 +55,14 @@ class StreamModel:
         "regression", "classification" (two classes) or "multiclass", whose estimator learns the labels by name.
     estimator
         By default the one that settings ask for.
+    bounded
+        Whether rows get intervals as they are learned; what the estimator learns does not depend on it.
     """
 
-    def __init__(self, settings: Settings, task: str, estimator: Learner | None = None) -> None:
-        self.settings, self.task = settings, task
+    def __init__(
+        self, settings: Settings, task: str, estimator: Learner | None = None, *, bounded: bool = True
+    ) -> None:
+        self.settings, self.task, self.bounded = settings, task, bounded
         self.estimator: Any = make_model(settings, task) if estimator is None else estimator
         self.first_rows = np.zeros(0)
         """The row in which each of several classes first came, from 1 on."""
@@ -84,8 +88,10 @@ class StreamModel:
         context: dict[str, Any] = {"delay": settings.delay, "weight": rows.weight, "elapsed": rows.elapsed}
         facts = _facts(serial, rows)
         if isinstance(model, OnlineRegressor):
-            trace = model.play(table, rows.y, interval=settings.level, quantiles=settings.quantiles or None, **context)
-            ends = trace.lower, trace.upper
+            level = settings.level if self.bounded else None
+            trace = model.play(table, rows.y, interval=level, quantiles=settings.quantiles or None, **context)
+            none = np.full(len(rows.y), np.nan)
+            ends = (trace.lower, trace.upper) if self.bounded else (none, none)
             levels, quantiles = settings.quantiles, trace.quantiles
             return _answer_numbers(facts, trace.yhat, trace.known, settings.level, ends, levels, quantiles)
         if self.task != "multiclass":

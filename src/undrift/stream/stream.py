@@ -176,9 +176,17 @@ class Stream(Serializable):
             stream._model.first_rows = np.zeros(len(schema.classes or ()))
         return stream
 
-    def go_on(self, features: Features, estimator: Learner, first_rows: Vector, weights: dict[int, float]) -> None:
+    def go_on(
+        self,
+        features: Features,
+        estimator: Learner,
+        first_rows: Vector,
+        weights: dict[int, float],
+        *,
+        bounded: bool = True,
+    ) -> None:
         """Become the stream of another key: its features and model, and what it keeps of rows that wait."""
-        model = StreamModel(features.settings, features.schema.task, estimator)
+        model = StreamModel(features.settings, features.schema.task, estimator, bounded=bounded)
         model.first_rows = first_rows
         self._weights = weights
         self._keep(features, model)

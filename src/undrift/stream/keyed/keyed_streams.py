@@ -144,7 +144,8 @@ class KeyedStreams:
 
     def make_pool(self) -> StreamPool:
         """Return a new stream object that can serve the keys."""
-        return StreamPool(self.settings, self.schema, self.prototype, named=self.from_table)
+        bounded = self.interval is not None
+        return StreamPool(self.settings, self.schema, self.prototype, named=self.from_table, bounded=bounded)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pool": None}

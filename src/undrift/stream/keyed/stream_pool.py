@@ -38,10 +38,12 @@ class StreamPool:
         A fresh model.
     named
         Whether features have names, so that a key's own texts may add some.
+    bounded
+        Whether rows get intervals as they are learned.
     """
 
-    def __init__(self, settings: Settings, schema: Schema, prototype: Learner, *, named: bool) -> None:
-        self.prototype = prototype
+    def __init__(self, settings: Settings, schema: Schema, prototype: Learner, *, named: bool, bounded: bool) -> None:
+        self.prototype, self._bounded = prototype, bounded
         self.start = Features(settings, schema, described=False)
         """Features of a key before its first row."""
         names = self.start.names
@@ -81,9 +83,9 @@ class StreamPool:
 
     def acquire(self, state: KeyState) -> Stream:
         """Return the stream of a state, valid until the next call."""
-        return self._fill(self._stream, state, self.acquire_model(state))
+        return self._fill(self._stream, state, self.acquire_model(state), bounded=self._bounded)
 
-    def _fill(self, stream: Stream, state: KeyState, model: Learner) -> Stream:
+    def _fill(self, stream: Stream, state: KeyState, model: Learner, *, bounded: bool = True) -> Stream:
         try:
             features = self.start.copy()
             features.resume_progress(state.features, state.last_labels.copy(), model.served_rows)
@@ -92,7 +94,7 @@ class StreamPool:
                 raise ValueError("classes cannot be used")
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _misfit_error(error) from None
-        stream.go_on(features, model, first_rows, dict(state.weights))
+        stream.go_on(features, model, first_rows, dict(state.weights), bounded=bounded)
         return stream
 
     def acquire_model(self, state: KeyState) -> Learner:
