@@ -69,7 +69,7 @@ def infer_keyed_columns(first: FirstRows, settings: FleetSettings) -> KeyedColum
     notes += schema.notes
     notes += [] if places else map(_note_on_times, times)
     notes += [
-        f"'{name}' is the same in all rows of each key, which says nothing to the model of one key, and was left out; "
+        f"'{name}' is the same in all rows of each key, which cannot help the model of one key, so it was left out; "
         "--features uses it"
         for name in constant
     ]
